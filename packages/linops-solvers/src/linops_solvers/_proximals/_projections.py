@@ -41,7 +41,11 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     """
     lower = -math.inf if lower is None else lower
     upper = math.inf if upper is None else upper
-    low, high = (torch.as_tensor(bound, device="cpu") for bound in (lower, upper))
+    double = torch.float64  # that of numbers; the default dtype may not tell them apart
+    low, high = (
+        torch.as_tensor(bound, dtype=double if isinstance(bound, float | int) else None).cpu()
+        for bound in (lower, upper)
+    )
     if low.is_complex() or high.is_complex():
         raise TypeError(f"box: bounds must be real, got {low.dtype} and {high.dtype}")
     if not bool(((low <= high) & (low < math.inf) & (high > -math.inf)).all()):
@@ -64,7 +68,7 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     return ProximalMap(proximal, owner="box", value_in=indicator(excess))
 
 
-def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
+def l2_ball(radius: float, center: Tensor | float | None = None) -> ProximalMap:
     """The projection onto a ball: the distance to its centre is at most the radius.
 
     The centre is broadcast to x and is zero by default. A negative radius raises a ValueError. See

@@ -148,8 +148,8 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         fitted = fitted_weight("l0", weight, z)
-        lowest = torch.as_tensor(2 * step * fitted, device=z.device).sqrt()
-        return torch.where(z.abs() <= lowest, 0, z)  # NaN stays
+        squared = torch.as_tensor(2 * step * fitted, dtype=z.dtype.to_real(), device=z.device)
+        return torch.where(z.abs() <= squared.sqrt(), 0, z)  # NaN stays
 
     def value(x: Tensor) -> Tensor:
         return (fitted_weight("l0", weight, x) * (x != 0).to(x.dtype.to_real())).sum()
@@ -180,11 +180,10 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         scaled = step * fitted_weight("huber", weight, z)
-        magnitude = z.abs().clamp(min=torch.finfo(z.dtype).tiny)
-        shrunk = (scaled * delta / magnitude).minimum(
-            torch.as_tensor(scaled / (1 + scaled), device=magnitude.device).to(magnitude)
-        )
-        return z * (1 - shrunk)
+        range_of = torch.finfo(z.dtype)
+        # In the range of the dtype, because the derivative of a branch not taken must not be NaN.
+        ratio = (z.abs() / max(delta, range_of.tiny)).clamp(min=1, max=range_of.max)
+        return z * (1 - scaled / ratio).clamp(min=1 / (1 + scaled))
 
     def value(x: Tensor) -> Tensor:
         magnitude = x.abs()
