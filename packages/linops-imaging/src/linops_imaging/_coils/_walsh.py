@@ -13,6 +13,7 @@ from linops_core.siblings import check_integer
 from ._coil_axes import (
     PIECE,
     Name,
+    NoAnswer,
     axes_of_images,
     coil_gram,
     each_element,
@@ -90,7 +91,7 @@ def walsh(
     batches, results = images.movedim(axes, [*ends]), maps.movedim(axes, [*ends])
 
     def write(at: tuple[int, ...]) -> None:
-        gram = coil_gram("walsh", batches[at])
+        gram = coil_gram("walsh", batches[at], NoAnswer)
         reference = principal_component(gram).to(images.dtype)
         scale = gram.diagonal().real.sum().sqrt()  # squares neither overflow nor vanish
         _write_maps(batches[at], results[at], reference, float(scale) or 1.0, window // 2)
