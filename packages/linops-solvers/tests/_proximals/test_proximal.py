@@ -575,6 +575,8 @@ def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal
 def test_steps_of_a_conjugate_are_positive_numbers(g: Any) -> None:
     with pytest.raises(ValueError, match=r"conjugate: step must be positive, got 0; at step 0 use"):
         conjugate(g)(torch.ones(2), 0.0)
+    with pytest.raises(ValueError, match=r"conjugate: step must be finite, got inf; use a large"):
+        conjugate(g)(torch.ones(2), float("inf"))
     for map_of in (conjugate(g), soft_threshold()):
         with pytest.raises(TypeError, match=r"step must be a real number, got '1'"):
             map_of(torch.ones(2), "1")  # type: ignore[arg-type]

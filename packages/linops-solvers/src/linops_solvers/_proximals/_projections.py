@@ -41,9 +41,11 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     """
     lower = -math.inf if lower is None else lower
     upper = math.inf if upper is None else upper
-    double = torch.float64  # that of numbers; the default dtype may not tell them apart
+    # The default dtype may not tell two numbers apart.
     low, high = (
-        torch.as_tensor(bound, dtype=double if isinstance(bound, float | int) else None).cpu()
+        torch.as_tensor(
+            bound, dtype=torch.float64 if isinstance(bound, float | int) else None, device="cpu"
+        )
         for bound in (lower, upper)
     )
     if low.is_complex() or high.is_complex():

@@ -18,6 +18,7 @@ from ._proximal import (
     fitted_weight,
     squared_magnitudes,
     sum_over_parts,
+    weight_and_step,
 )
 from ._singular_values import shrunk_singular_values, singular_values
 
@@ -57,7 +58,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         magnitude = z.abs()
-        fitted = fitted_weight(owner, weight, magnitude)
+        fitted, step = weight_and_step(owner, weight, magnitude, step)
         tiny = torch.finfo(magnitude.dtype).tiny
         if isinstance(fitted, Tensor):
             rest = torch.sub(magnitude, fitted, alpha=step)
@@ -115,7 +116,8 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
 
     def proximal(z: Tensor, step: float) -> Tensor:
         norms = _norms_along(z, axes_of(owner, dims, z))
-        rest = norms - step * fitted_weight(owner, weight, norms)
+        fitted, step = weight_and_step(owner, weight, norms, step)
+        rest = norms - step * fitted
         tiny = torch.finfo(norms.dtype).tiny
         return z * (rest.clamp(min=0) / norms.clamp(min=tiny))
 
@@ -147,7 +149,7 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight("l0", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        fitted = fitted_weight("l0", weight, z)
+        fitted, step = weight_and_step("l0", weight, z, step)
         squared = torch.as_tensor(2 * step * fitted, dtype=z.dtype.to_real(), device=z.device)
         return torch.where(z.abs() <= squared.sqrt(), 0, z)  # NaN stays
 
@@ -179,7 +181,8 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
     delta = check_real("huber", "delta", delta, above=0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        scaled = step * fitted_weight("huber", weight, z)
+        fitted, step = weight_and_step("huber", weight, z, step)
+        scaled = step * fitted
         range_of = torch.finfo(z.dtype)
         # In the range of the dtype, because the derivative of a branch not taken must not be NaN.
         ratio = (z.abs() / max(delta, range_of.tiny)).clamp(min=1, max=range_of.max)
@@ -235,7 +238,8 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
 
     def proximal(z: Tensor, step: float) -> Tensor:
         axes = axes_of(owner, dims, z)
-        threshold = torch.as_tensor(step * weight, dtype=z.dtype.to_real(), device=z.device)
+        fitted, step = weight_and_step(owner, weight, z, step)
+        threshold = torch.as_tensor(step * fitted, dtype=z.dtype.to_real(), device=z.device)
         try:
             shrunk = shrunk_singular_values(z.movedim(axes, (-2, -1)), threshold)
         except RuntimeError as error:
