@@ -310,8 +310,9 @@ INFINITE[1, 12, 12] = math.nan
 def test_bad_arguments_are_refused(
     call: Callable[[], object], error: type[Exception], match: str
 ) -> None:
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=match) as caught:
         call()
+    assert caught.type is error  # no class of a private module
 
 
 @pytest.mark.parametrize(

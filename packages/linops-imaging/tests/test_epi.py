@@ -197,15 +197,17 @@ def test_bad_arguments_are_refused(
             ValueError,
             "middle one in the other direction",
         ),
+        (random(1, 3, 4), 5, ValueError, r"is_reversed \[5\]; select three lines"),
+        (random(1, 3, 4), torch.zeros(3, 3), ValueError, "middle one in the other direction"),
         (0 * random(1, 3, 4), [True, False, True], ValueError, "must be finite and have a signal"),
         (random(1, 3, 4) / 0, [True, False, True], ValueError, "must be finite and have a signal"),
     ],
 )
 def test_errors_of_estimates(
-    lines: Any, is_reversed: list[bool], error: type[Exception], match: str
+    lines: Any, is_reversed: Any, error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=f"estimate_phase: .*{match}"):
-        epi.estimate_phase(lines, torch.tensor(is_reversed))
+        epi.estimate_phase(lines, is_reversed)
 
 
 @given(

@@ -106,11 +106,18 @@ def test_masks_of_large_powers_have_all_samples(power: float) -> None:
         assert make([8, 8], 2, power).sum() == 32
 
 
+def test_one_number_may_be_of_torch_or_numpy() -> None:
+    for number in (torch.tensor(2), np.array(2), np.int64(2)):
+        assert torch.equal(calibration_region([4, 6], number), calibration_region([4, 6], 2))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
         (lambda: calibration_region([4], [1, 1]), ValueError, "must have 1 sizes, got"),
         (lambda: calibration_region([4], 5), ValueError, r"must fit the grid \(4,\), got \(5,\)"),
+        (lambda: variable_density([8], 2, seed=2**64), ValueError, r"seed must be less than 2\^64"),
+        (lambda: poisson_disc([8, 8], 2, seed=-(2**63) - 1), ValueError, "seed must be at least"),
         (lambda: calibration_region([4], -1), ValueError, "must be at least 0, got -1"),
         (lambda: calibration_region([4, 4, 4, 4], 1), ValueError, "must be 1 or 2 or 3 positive"),
         (lambda: calibration_region(4, 1), ValueError, "grid_size must be 1 or 2 or 3 positive"),  # type: ignore[arg-type]

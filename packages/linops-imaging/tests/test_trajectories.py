@@ -76,6 +76,7 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
         (lambda: radial_2d(1.0, 2, 4), TypeError, "radial_2d: n_spokes must be an integer"),  # type: ignore[arg-type]
         (lambda: radial_2d(2, 2, 4, torch.zeros(3)), ValueError, r"of shape \(2,\), got \(3,\)"),
         (lambda: radial_2d(2, 2, 4, [0, 1]), ValueError, r"of shape \(2,\), got <class 'list'>"),  # type: ignore[arg-type]
+        (lambda: radial_2d(1, 2, 4, torch.tensor([math.nan])), ValueError, "angles must be finite"),
         (lambda: radial_2d(2, 2, (4, 4, 4)), ValueError, "must be 2 positive integers"),
         (lambda: radial_3d(2, 0, 4), ValueError, "radial_3d: n_readout must be at least 1"),
         (lambda: spiral_2d(1, 1, 4), ValueError, "spiral_2d: n_readout must be at least 2"),
@@ -123,6 +124,7 @@ def test_points_are_made_some_at_a_time(
         ("cycles/length", (220, 110), {"fov": (220, 110)}),
         ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": 220.0}),
         ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": np.float32(220)}),
+        ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": torch.tensor(220.0)}),
         ("mrpro", (0.5, 0.25), {"encoded_size": (16, 20)}),
     ],
 )
@@ -158,5 +160,7 @@ def test_units_that_do_not_fit() -> None:
     for unit, sizes in (("mrpro", {}), ("cycles/fov", {"encoded_size": 9})):
         with pytest.raises(ValueError, match="convert: encoded_size must be given for cycles/enc"):
             convert(locs, unit, 8, **sizes)
+    with pytest.raises(TypeError, match="convert: fov must be a real number, got 5j"):
+        convert(locs, "cycles/length", 8, fov=5j)
     with pytest.raises(ValueError, match="convert: fov must be 2 numbers, got"):
         convert(locs, "cycles/length", 8, fov=[1.0])

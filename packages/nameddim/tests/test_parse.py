@@ -60,7 +60,7 @@ def test_empty_text_has_no_dimensions() -> None:
     ],
 )
 def test_bad_text_is_refused_with_its_position(text: str, position: int, found: str) -> None:
-    with pytest.raises(ValueError, match="Dim: a dimension must begin with") as caught:
+    with pytest.raises(ValueError, match=r"begin with an upper-case letter A to Z or be") as caught:
         Dim(text)
     first, shown, caret = str(caught.value).split("\n")
     assert first.endswith(f"got {found!r} at position {position} of {text!r}")

@@ -173,6 +173,11 @@ def test_what_cannot_be_cut_says_why() -> None:
             r"the shape \(1,\) .* got \(2,\)",
         ),
         (
+            lambda: FourierShift(("N",), torch.tensor([math.nan])),
+            ValueError,
+            r"FourierShift: shifts must be finite, got \[nan",
+        ),
+        (
             lambda: FourierShift(("N",), torch.tensor([1])),
             TypeError,
             r"real numbers, got torch.int64",

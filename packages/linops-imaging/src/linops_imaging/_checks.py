@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +33,12 @@ def check_dtype(owner: str, dtype: torch.dtype, *, real: bool, complex_: bool) -
         raise TypeError(f"{owner}: dtype must be a torch.dtype of {allowed} numbers, got {dtype!r}")
 
 
+def one_for_each(given: Any, n: int) -> list[Any]:
+    """Return what is given one by one, or n times the one that is given."""
+    is_one = not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0
+    return [given] * n if is_one else [*given]
+
+
 def sizes_of_grid(
     owner: str, grid_size: int | Sequence[int], *ndims: int, name: str = "grid_size"
 ) -> tuple[int, ...]:
@@ -40,9 +47,8 @@ def sizes_of_grid(
     If ``ndims`` is one number, ``grid_size`` may be one number for all axes.
     """
     try:
-        if len(ndims) == 1 and not isinstance(grid_size, Iterable):
-            grid_size = (grid_size,) * ndims[0]
-        sizes = tuple(map(index, grid_size))  # type: ignore[arg-type]  # what came is reported
+        given = one_for_each(grid_size, ndims[0]) if len(ndims) == 1 else grid_size
+        sizes = tuple(map(index, given))  # type: ignore[arg-type]  # what came is reported
     except TypeError:
         sizes = ()
     if len(sizes) not in ndims or min(sizes, default=0) < 1:

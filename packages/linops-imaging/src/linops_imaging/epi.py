@@ -33,6 +33,8 @@ from linops_core import Identity, NamedLinop, SliceableLinop
 from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
+from ._checks import one_for_each
+
 __all__ = ["LinePhase", "estimate_phase", "trapezoid"]
 
 Dims = tuple[NamedDimension | str, ...]
@@ -220,7 +222,8 @@ def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:
     if not isinstance(lines, Tensor) or not lines.is_complex():
         kind = lines.dtype if isinstance(lines, Tensor) else type(lines)
         raise TypeError(f"estimate_phase: lines must be a complex tensor, got {kind}")
-    directions = [*map(bool, is_reversed)]
+    given = is_reversed.tolist() if isinstance(is_reversed, Tensor) else is_reversed
+    directions = one_for_each(given, 1)
     if (
         lines.ndim < 3
         or lines.shape[-2] != 3

@@ -8,7 +8,7 @@ axis, as in a centred :class:`linops_core.FFT`. Pass a mask to ``Sampling.from_m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import ParamSpec
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_integer, check_real
 
-from ._checks import sizes_of_grid
+from ._checks import one_for_each, sizes_of_grid
 
 __all__ = ["calibration_region", "poisson_disc", "variable_density"]
 
@@ -100,7 +100,7 @@ def variable_density(
     calibration : int or sequence of int
         Size of the fully sampled centre, as in :func:`calibration_region`.
     seed : int
-        Seed of the random numbers.
+        Seed of the random numbers, from -2^63 to 2^64 - 1.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def poisson_disc(
     calibration : int or sequence of int
         Size of the fully sampled centre, as in :func:`calibration_region`.
     seed : int
-        Seed of the random numbers.
+        Seed of the random numbers, from -2^63 to 2^64 - 1.
 
     Returns
     -------
@@ -232,25 +232,25 @@ def _calibration_and_count(
 
 
 def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    region = (
-        tuple(region_size) if isinstance(region_size, Iterable) else (region_size,) * len(sizes)
-    )
+    region = (*one_for_each(region_size, len(sizes)),)
     if len(region) != len(sizes):
         raise ValueError(
             f"{owner}: the calibration region must have {len(sizes)} sizes, got {region}"
         )
-    for length, size in zip(region, sizes, strict=True):
-        check_integer(owner, "the size of the calibration region", length, 0)
-        if length > size:
-            raise ValueError(
-                f"{owner}: the calibration region must fit the grid {tuple(sizes)}, got {region}"
-            )
+    name = "the size of the calibration region"
+    region = tuple([check_integer(owner, name, length, 0) for length in region])
+    if any(length > size for length, size in zip(region, sizes, strict=True)):
+        raise ValueError(
+            f"{owner}: the calibration region must fit the grid {tuple(sizes)}, got {region}"
+        )
     return region
 
 
 def _generator(owner: str, seed: int) -> torch.Generator:
-    least = -(2**63)  # torch takes negative ones
-    return torch.Generator("cpu").manual_seed(check_integer(owner, "seed", seed, least))
+    number = check_integer(owner, "seed", seed, -(2**63))  # torch takes negative ones
+    if number >= 2**64:
+        raise ValueError(f"{owner}: seed must be less than 2^64, got {number}")
+    return torch.Generator("cpu").manual_seed(number)
 
 
 def _distance(sizes: Sequence[int]) -> Tensor:

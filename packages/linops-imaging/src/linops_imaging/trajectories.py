@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
-from typing import cast
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_integer, check_real
+from linops_core.siblings import can_read_values, check_integer, check_real
 
-from ._checks import check_dtype, check_real_tensor, sizes_of_grid
+from ._checks import check_dtype, check_real_tensor, one_for_each, sizes_of_grid
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
@@ -60,8 +58,8 @@ def convert(
         - "nyquist": from -1 to 1, multiples of the Nyquist frequency.
         - "cycles/length" and "radians/length": with ``fov``, in the same length.
         - "cycles/encoded": cycles over the field of view of ``encoded_size`` points, as in "mrpro".
-        - "mri-nufft": that library's rule: cycles per pixel if none exceeds 0.5, otherwise radians
-          per pixel.
+        - "mri-nufft": that library's rule: cycles per pixel if all are below 0.5001, otherwise
+          radians per pixel.
     grid_size : int or sequence of int
         N, one number for all axes or one for each.
     fov : float or sequence of float, optional
@@ -96,6 +94,7 @@ def convert(
     sizes = sizes_of_grid("convert", grid_size, n_axes)
     name = _UNITS.get(unit, unit) if isinstance(unit, str) else ""
     if name == "mri-nufft":
+        # Its own test is this one, with a margin for rounding, and the unit must be the same.
         is_cycles = not locs.numel() or bool(locs.detach().abs().max() - 1e-4 < 0.5)
         name = "cycles/pixel" if is_cycles else "radians/pixel"
     if (name in _PER_LENGTH) != (fov is not None):
@@ -107,7 +106,7 @@ def convert(
     if name in _PER_PIXEL:
         factors = [_PER_PIXEL[name] * size for size in sizes]
     elif fov is not None:
-        lengths = [fov] * n_axes if isinstance(fov, Real) else [*cast(Sequence[float], fov)]
+        lengths = one_for_each(fov, n_axes)
         if len(lengths) != n_axes:
             raise ValueError(f"convert: fov must be {n_axes} numbers, got {fov!r}")
         lengths = [check_real("convert", "fov", length, above=0) for length in lengths]
@@ -204,8 +203,8 @@ def radial_2d(
     Raises
     ------
     TypeError, ValueError
-        If a number or the dtype is not allowed, or the angles are not one real number for each
-        spoke.
+        If a number or the dtype is not allowed, or the angles are not one finite real number for
+        each spoke.
 
     Examples
     --------
@@ -226,6 +225,8 @@ def radial_2d(
         raise ValueError(
             f"radial_2d: angles must be a real tensor of shape ({n_spokes},), got {came}"
         )
+    if can_read_values(angles) and not angles.isfinite().all():
+        raise ValueError("radial_2d: angles must be finite, got NaN or infinity")
     warn_of_degrees("radial_2d", angles, stacklevel=3)
     angles = angles.to(torch.float64)
     return _spokes(torch.stack([angles.cos(), angles.sin()], -1), n_readout, sizes, dtype)

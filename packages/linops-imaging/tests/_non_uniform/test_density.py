@@ -105,6 +105,8 @@ def test_it_is_not_guessed_which_axes_count_frames() -> None:
         density_compensation(locs, (4, 4))
     with pytest.raises(ValueError, match=r"n_frame_axes must be at most 2 for .*, got 3"):
         density_compensation(locs, (4, 4), n_frame_axes=3)
+    with pytest.raises(TypeError, match=r"n_frame_axes must be an integer, got False"):
+        density_compensation(locs, (4, 4), n_frame_axes=False)
     one = density_compensation(locs, (4, 4), n_frame_axes=0)
     torch.testing.assert_close(one, density_compensation(locs.view(-1, 2), (4, 4)).view(3, 2, 2))
 

@@ -383,6 +383,9 @@ LOCS = torch.zeros(3, 2)
         ({"oversamp": 1.0}, ValueError, "oversamp must be at least 1.125 and finite, got 1.0"),
         ({"width": 1}, ValueError, "width must be at least 2 and finite, got 1"),
         ({"width": math.inf}, ValueError, "width must be at least 2 and finite, got inf"),
+        ({"oversamp": 0}, ValueError, "oversamp must be at least 1.125 and finite, got 0"),
+        ({"oversamp": False}, TypeError, "oversamp must be a real number, got False"),
+        ({"width": 0}, ValueError, "width must be at least 2 and finite, got 0"),
         ({"method": "magic"}, ValueError, "method must be .*, got 'magic'"),
         (
             {"method": "table", "table_budget": 9},

@@ -3,6 +3,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -290,6 +291,11 @@ def test_bad_arguments_are_refused(
 ) -> None:
     with pytest.raises(error, match=f"ConeBeam: .*({match})"):
         ConeBeam(*arguments, **options)
+
+
+def test_one_length_may_be_of_numpy() -> None:
+    A, B = (ConeBeam(ANGLES, (3, 3), 4, 9, 9, one) for one in (np.array(1.5), 1.5))  # type: ignore[arg-type]
+    assert A.detector_spacing == B.detector_spacing == (1.5, 1.5)
 
 
 def test_bad_poses_are_refused() -> None:

@@ -236,9 +236,9 @@ def test_the_value_of_groups_of_zeros_is_zero_and_has_a_gradient(dtype: torch.dt
     assert group_soft_threshold()(x, 1.0).isfinite().all()
 
 
-@pytest.mark.parametrize("found", [torch.ones(2), torch.tensor(1j), 1.0])
-def test_a_value_that_is_not_one_real_number_is_refused(found: Any) -> None:
-    g = separable(lambda z, step: z, value=lambda x: found)
+@pytest.mark.parametrize("value", [torch.ones(2), torch.tensor(1j), 1.0])
+def test_a_value_that_is_not_one_real_number_is_refused(value: Any) -> None:
+    g = separable(lambda z, step: z, value=lambda x: value)
     with pytest.raises(
         TypeError, match=r"separable: value must return a tensor with one real .*su"
     ):

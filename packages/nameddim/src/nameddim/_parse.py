@@ -46,8 +46,8 @@ def Dim(text: str | None = None) -> Dims:
         match = _DIMENSION.match(text, position)
         if not match:
             raise ValueError(
-                'Dim: a dimension must begin with an upper-case letter or be "...", "()" or "()" '
-                "around a number without a leading zero, "
+                'Dim: a dimension must begin with an upper-case letter A to Z or be "...", "()" or '
+                '"()" around a number without a leading zero, '
                 f"got {text[position]!r} at position {position} of {text!r}"
                 + pointing_at(text, position)
             )

@@ -11,7 +11,8 @@ from torch.autograd import forward_ad
 from ._accumulate import writing_is_safe
 from ._torch_state import FakeTensor, has_storage, is_in_fake_mode, is_in_forward_mode
 
-# Devices on which values are kept; on others they are computed in each call.
+# Devices on which values are kept. A meta tensor has none, and on devices on which no test runs
+# they are computed in each call, so that the results are right there, too.
 _DEVICES = ("cpu", "cuda")
 
 _WITH_DATA = Tensor, torch.nn.Parameter

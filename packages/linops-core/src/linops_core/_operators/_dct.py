@@ -38,7 +38,7 @@ class DCT(GridOperator[AxisMap]):
     ------
     ValueError
         If ``dims``, ``shape`` and ``to`` do not fit each other.
-    RuntimeError
+    TypeError
         When called, if torch has no transform of half precision on the device of the input.
 
     References

@@ -55,7 +55,7 @@ class RealFFT(GridOperator[MixedAxis]):
     ValueError
         If norm or size is not one of the values above, or ``dims``, ``shape`` and ``to`` do not fit
         each other.
-    RuntimeError
+    TypeError
         When called, if torch has no transform of half precision on the device of the input.
 
     References

@@ -15,6 +15,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._kernels._extended_axis import ExtendedAxis, with_length
 from .._kernels._picked_axis import PickedAxis, picked
+from .._kernels._plain import can_read_values
 from .._numbers import is_finite, is_integer
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator
@@ -124,7 +125,8 @@ class FourierShift(GridOperator[AxisMap]):
         They cannot be sliced.
     shifts : sequence of float, or Tensor
         s in elements, one for each dimension. A real tensor of shape (D,) is a weight: it is read
-        when the operator is called, and gradients reach it. A Parameter stays a Parameter.
+        when the operator is called, and gradients reach it. A Parameter stays a Parameter. Only the
+        first values are checked; NaN that are written into it later give NaN.
     shape : sequence of dimensions, optional
         All dimensions of the input, in order. By default ``("...", *dims)``; in a composition, the
         dimensions that the neighbouring operator returns.
@@ -179,6 +181,8 @@ class FourierShift(GridOperator[AxisMap]):
                     f"FourierShift: shifts must have the shape ({n_dims},) for {names.grid}, got "
                     f"{tuple(shifts.shape)}"
                 )
+            if can_read_values(shifts) and not shifts.isfinite().all():
+                raise ValueError(f"FourierShift: shifts must be finite, got {shifts.tolist()}")
             numbers = None
         else:
             numbers = per_axis("FourierShift", "shifts", shifts)

@@ -105,7 +105,7 @@ def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
 
 
 class NoAnswer(ValueError):
-    """Data that have no coil maps."""
+    """Data that have no coil maps; :func:`each_element` catches it."""
 
 
 def each_element(owner: str, shape: torch.Size, write: Callable[[tuple[int, ...]], None]) -> None:
@@ -123,7 +123,7 @@ def each_element(owner: str, shape: torch.Size, write: Callable[[tuple[int, ...]
         return
     first = next(iter(refused.values()))
     if len(refused) == shape.numel():
-        raise first
+        raise ValueError(*first.args)  # of a class that users know
     some = ", ".join(map(str, [*refused][:5])) + (" and others" if len(refused) > 5 else "")
     warnings.warn(
         f"{owner}: {len(refused)} of {shape.numel()} elements of the batch have no maps, got zeros "
@@ -132,14 +132,17 @@ def each_element(owner: str, shape: torch.Size, write: Callable[[tuple[int, ...]
     )
 
 
-def coil_gram(owner: str, x: Tensor) -> Tensor:
-    """Return sum_j x_aj conj(x_bj) of data (C, ...), (C, C), in complex128 against overflow."""
+def coil_gram(owner: str, x: Tensor, error: type[ValueError] = ValueError) -> Tensor:
+    """Return sum_j x_aj conj(x_bj) of data (C, ...), (C, C), in complex128 against overflow.
+
+    ``error`` is what is raised of data that are not finite.
+    """
     gram = torch.zeros(len(x), len(x), dtype=torch.complex128, device=x.device)
     for piece in _pieces(x):
         rows = piece.reshape(len(x), -1).to(torch.complex128)
         gram.addmm_(rows, rows.mH)
     if not gram.isfinite().all():
-        raise NoAnswer(f"{owner}: the data must be finite, got NaN or infinity")
+        raise error(f"{owner}: the data must be finite, got NaN or infinity")
     return gram
 
 

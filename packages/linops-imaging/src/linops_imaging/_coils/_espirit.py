@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, overload
 
 import torch
@@ -29,6 +29,7 @@ from torch import Tensor
 from linops_core.siblings import check_integer, check_real
 from nameddim import as_dims
 
+from .._checks import one_for_each
 from ._coil_axes import (
     PIECE,
     Name,
@@ -211,7 +212,7 @@ def espirit(
 
 
 def _for_each(name: str, value: int | Sequence[int], n_axes: int) -> list[int]:
-    numbers = [*value] if isinstance(value, Iterable) else [value] * n_axes
+    numbers = one_for_each(value, n_axes)
     if len(numbers) != n_axes:
         raise ValueError(f"espirit: {name} must be one number, or {n_axes} numbers, got {value!r}")
     return [check_integer("espirit", name, number, 1) for number in numbers]

@@ -90,7 +90,8 @@ def density_compensation(
             f"than two axes of points, got locations of shape {tuple(locs.shape)}; pass 1 if the "
             "first axis counts frames, 0 for one trajectory"
         )
-    n_frames = check_integer("density_compensation", "n_frame_axes", n_frame_axes or 0, 0)
+    n_frames = 0 if n_frame_axes is None else n_frame_axes
+    n_frames = check_integer("density_compensation", "n_frame_axes", n_frames, 0)
     if n_frames > locs.ndim - 2 and n_frames:
         raise ValueError(
             f"density_compensation: n_frame_axes must be at most {locs.ndim - 2} for locations of "

@@ -188,7 +188,8 @@ class NUFFT(Wrapper):
                 f"chooses by tol, got {oversamp=}, {width=}"
             )
         if is_given:
-            oversamp, width = oversamp or 1.25, width or 4.0
+            oversamp = 1.25 if oversamp is None else oversamp
+            width = 4.0 if width is None else width
             check_real("NUFFT", "oversamp", oversamp, LEAST_OVERSAMPLING)
             check_real("NUFFT", "width", width, 2)
             way = Gridding.given(sizes, oversamp, width)

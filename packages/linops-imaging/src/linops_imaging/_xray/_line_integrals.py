@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -14,7 +14,7 @@ from linops_core import SliceableLinop, linear_function
 from linops_core.siblings import can_read_values, check_real, is_recorded, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
-from .._checks import check_real_tensor
+from .._checks import check_real_tensor, one_for_each
 from .._units import warn_of_degrees
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -83,7 +83,7 @@ class LineIntegrals(SliceableLinop):
         elif n is None:
             setattr(self, name, check_real(owner, name, value, least, above=above))
         else:
-            numbers = value if isinstance(value, Iterable) else (value,) * n
+            numbers = one_for_each(value, n)
             checked = tuple([check_real(owner, name, x, least, above=above) for x in numbers])
             if len(checked) != n:
                 raise ValueError(f"{owner}: {name} must be {n} numbers, got {value!r}")

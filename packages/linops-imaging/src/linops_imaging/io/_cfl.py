@@ -119,6 +119,7 @@ def _dimensions(header: str, base: Path) -> list[int]:
             f'read_cfl: {base.name}.hdr must have a line "# Dimensions" followed by a line of '
             f"integers, got {header[:80]!r}"
         )
+    # Python refuses integers of more than 4300 digits; 20 digits are too large for any file.
     sizes = [int(word[:20]) for word in words]
     while len(sizes) > _N_DIMS and sizes[-1] == 1:
         sizes = sizes[:-1]

@@ -38,7 +38,9 @@ class FastmriScan:
     """The names of these axes."""
     mask: Tensor
     """Which columns were measured, bool, (Ky,): the ``mask`` of a test file, and everywhere without
-    the columns that are zero in all slices, which fill up k-space."""
+    the columns that are zero in all slices that were read. Such columns fill up k-space: measured
+    ones have noise. If somebody has set measured columns of some slices to 0, the mask depends on
+    which slices were read."""
     reconstruction: Tensor | None
     """The root of the sum of squares, or the emulated single coil, float32, (S, X, Y); None in test
     files."""

@@ -155,7 +155,8 @@ def as_stream(what: str, stream: object) -> Stream:
 
 _BACKENDS: dict[str, StreamBackend] = {}
 _HOST, _ACCELERATOR = HostBackend(), _AcceleratorBackend()
-# All work of "mps" runs on one queue, and torch keeps its order.
+# Known without asking for an accelerator. All work of "mps" runs on one queue, and torch keeps its
+# order. The streams of "xpu" and others are found through `torch.accelerator`.
 _WITHOUT_STREAMS = frozenset(["cpu", "meta", "mps"])
 
 

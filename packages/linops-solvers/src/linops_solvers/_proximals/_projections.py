@@ -93,15 +93,15 @@ def l2_ball(radius: float, center: Tensor | float | None = None) -> ProximalMap:
 
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
-            middle, offset, length = measured(z, space)
-            factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
-            return middle + offset * factor
+            middle, offset, distance = measured(z, space)
+            factor = radius / torch.where(distance > 0, distance, 1)
+            return middle + offset * torch.where(distance > radius, factor, 1)
 
         return proximal
 
     def value(x: Tensor, space: Space) -> Tensor:
-        _, _, length = measured(at_least_single(x), space)
-        return indicator_value(length / radius - 1 if radius else length)
+        _, _, distance = measured(at_least_single(x), space)
+        return indicator_value(distance / radius - 1 if radius else distance)
 
     return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball", value_in=value)
 
@@ -130,11 +130,11 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     def proximal(z: Tensor, step: float) -> Tensor:
         if radius == math.inf or not z.numel():
             return z
-        size = z.abs()
-        axes = axes_of("l1_ball", dims, size)
-        is_inside = size.sum(axes, keepdim=True) <= radius
-        rest = _above_level(size, radius, axes)
-        shrunk = z / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
+        magnitude = z.abs()
+        axes = axes_of("l1_ball", dims, magnitude)
+        is_inside = magnitude.sum(axes, keepdim=True) <= radius
+        rest = _above_level(magnitude, radius, axes)
+        shrunk = z / magnitude.clamp(min=torch.finfo(magnitude.dtype).tiny) * rest
         return torch.where(is_inside, z, shrunk)
 
     def excess(x: Tensor) -> Tensor:
