@@ -123,10 +123,14 @@ def test_each_folder_of_memmap_says_on_which_it_builds() -> None:
         imported = [
             other for name in edges if f"{name}.".startswith(f"{folder}.") for other in edges[name]
         ]
-        others = {name.split(".")[1] for name in imported if name.count(".") > 1}
-        assert others - {folder.split(".")[1]} == {*said}, folder
-    short = {name.split(".")[1]: said for name, said in builds_on.items()}
+        others = {_folder_of(name) for name in imported if name.count(".") > 1}
+        assert others - {_folder_of(folder)} == {*said}, folder
+    short = {_folder_of(name): said for name, said in builds_on.items()}
     assert not circles(short)
+
+
+def _folder_of(module: str) -> str:
+    return module.split(".")[1].removeprefix("_")  # pages show these texts, but no private names
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
@@ -158,9 +162,12 @@ def test_no_file_is_too_long(package: str) -> None:
 
 @pytest.mark.parametrize("package", IN_FOLDERS)
 def test_tests_are_in_the_folders_of_what_they_test(package: str) -> None:
-    folders = {name.split(".")[1] for name in sources(package) if name.count(".") > 1}
     tests = ROOT / "packages" / package / "tests"
-    assert {file.parent.name for file in tests.glob("*/test_*.py")} <= folders
+    used = {".".join(file.relative_to(tests).parts[:-1]) for file in tests.rglob("test_*.py")}
+    is_folder = {
+        name.partition(".")[2]: f.stem == "__init__" for name, f in sources(package).items()
+    }
+    assert {folder for folder in used if not is_folder.get(folder)} == set()
 
 
 @pytest.mark.parametrize(

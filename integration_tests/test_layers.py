@@ -1,4 +1,4 @@
-"""A package imports what it declares and nothing else, so that each can be installed alone.
+"""A package imports what it declares and nothing else, so these are enough to install it.
 
 A bare environment shows the same, but not for what happens to be installed along: torch brings
 sympy, networkx and jinja2.

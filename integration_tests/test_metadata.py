@@ -1,5 +1,6 @@
 """What the packages say of themselves fits together: versions, pins, licenses, documents."""
 
+import ast
 import re
 import tomllib
 from importlib import import_module
@@ -87,6 +88,20 @@ def test_every_other_dependency_has_a_floor_and_no_ceiling(package: str) -> None
     for name, specifier in requirements(package):
         if name not in PROJECTS:
             assert re.fullmatch(r">=[\d.]+", specifier), f"{package} on {name}{specifier}"
+
+
+def test_constraints_have_the_release_of_all_that_sessions_install_by_name() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    named = {parse(line) for group in groups.values() for line in group if isinstance(line, str)}
+    named.update(one for package in PROJECTS for one in requirements(package))
+    for node in ast.walk(ast.parse((ROOT / "noxfile.py").read_text("utf-8"))):
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) in ("PEERS", "WITNESSES", "others"):
+                named.update(parse(line) for line in ast.literal_eval(node.value))
+    pins = re.findall(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
+    free = {name for name, specifier in named if not specifier.startswith("==")}
+    assert free - {*PROJECTS} == free & {*pins}
 
 
 @every_package

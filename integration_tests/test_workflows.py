@@ -1,4 +1,4 @@
-"""The workflows of the repository run sessions of nox and nothing else."""
+"""The workflows of the repository run sessions of nox, and install what these need of Debian."""
 
 import ast
 import re
@@ -10,6 +10,8 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
 STEP = re.compile(r"\brun: *(.*)")
 NOX = re.compile(r"\./nox -s ([a-z ]+?)(?: -- \"\$(?:TAG|FOLDER)\")?")
+APT = "sudo apt-get update && sudo apt-get install -y {}"
+JOB = re.compile(r"^  (\w+):\n((?:(?:    .*)?\n)+)", re.MULTILINE)
 
 
 def sessions() -> set[str]:
@@ -23,12 +25,21 @@ def sessions() -> set[str]:
     }
 
 
+def install_debian() -> str:
+    """Return the command that installs the programs which .ci/run installs for the witnesses."""
+    (programs,) = re.findall(
+        r'^debian="(.*)"$', (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE
+    )
+    return APT.format(programs)
+
+
 def faults(workflow: str) -> list[str]:
-    """Return the commands of a workflow that are not sessions of the noxfile."""
+    """Return the commands of a workflow that neither are sessions of nox nor install programs."""
     results = []
     for command in STEP.findall(workflow):
         match = NOX.fullmatch(command)
-        if not match or not set(match[1].split()) <= sessions():
+        is_session = match and set(match[1].split()) <= sessions()
+        if not is_session and command != install_debian():
             results.append(command)
     return results
 
@@ -40,7 +51,11 @@ def test_every_command_is_a_session_of_nox(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["./nox -s docs -- -k x", "./nox -s test", "pytest", "./nox -s docs; rm x", "|"]
+    "command",
+    [
+        *("./nox -s docs -- -k x", "./nox -s test", "pytest", "./nox -s docs; rm x", "|"),
+        APT.format("nmap"),
+    ],
 )
 def test_another_command_is_seen(command: str) -> None:
     assert faults(f"    - run: ./nox -s docs\n    - run: {command}\n") == [command]
@@ -58,6 +73,21 @@ def test_every_session_is_run_by_a_workflow_or_a_comment_says_why_not() -> None:
     left_out = set(re.findall(r"^# - ([a-z]+): ", workflows, re.MULTILINE))
     assert run.isdisjoint(left_out)
     assert run | left_out == sessions()
+
+
+def test_the_witnesses_have_the_programs_of_debian() -> None:
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8")
+    steps = STEP.findall(text)
+    (witnesses,) = (n for n, step in enumerate(steps) if "witnesses" in step)
+    assert steps[witnesses - 1] == install_debian()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_job_has_a_limit_of_time(path: Path) -> None:
+    jobs = JOB.findall(path.read_text("utf-8").partition("\njobs:\n")[2])
+    assert jobs
+    for name, body in jobs:
+        assert re.search(r"^    timeout-minutes: \d+$", body, re.MULTILINE), name
 
 
 def test_every_folder_of_tests_draws_other_examples_each_week() -> None:

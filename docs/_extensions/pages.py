@@ -18,8 +18,9 @@ HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 HEADLESS = ["search.html"]  # a script writes its heading
 EMPTY = ["br", "col", "hr", "img", "input", "link", "meta", "path", "source", "use", "wbr"]
 UNREAD = ["script", "style"]
-# Names of ours that begin with an underscore; one that ends with it, too, is part of a protocol.
-PRIVATE = re.compile(r"(?<![\w/])(?<!torch\.)(?<!os\.)_[A-Za-z]\w*\b(?<!_)")
+# Names of ours that begin with an underscore; not protocols, which end with one, too, and not those
+# behind "self.", of classes that a page shows how to write.
+PRIVATE = re.compile(r"(?<![\w/])(?<!torch\.)(?<!os\.)(?<!self\.)_[A-Za-z]\w*\b(?<!_)")
 # The sources, the page for those who change them, and the page on files of another library.
 WITH_PRIVATE_NAMES = ["_modules", "contributing.html", "migration.html"]
 SEARCHED = ["radon", "nufft", "tv", "wavelet"]

@@ -242,12 +242,12 @@ def test_derivatives_by_transforms_are_those_of_autograd(
 ) -> None:
     y = torch.linspace(-1, 2, N, dtype=torch.float64)
 
-    def size(y: Tensor) -> Tensor:
+    def squared_norm(y: Tensor) -> Tensor:
         return solve(products, y, 5, g).square().sum()
 
-    wanted = torch.autograd.functional.jacobian(size, y)
-    torch.testing.assert_close(torch.func.grad(size)(y), wanted)
-    along = torch.func.jvp(size, (y,), (torch.ones_like(y),))[1]
+    wanted = torch.autograd.functional.jacobian(squared_norm, y)
+    torch.testing.assert_close(torch.func.grad(squared_norm)(y), wanted)
+    along = torch.func.jvp(squared_norm, (y,), (torch.ones_like(y),))[1]
     torch.testing.assert_close(along, wanted.sum())
 
 

@@ -194,8 +194,8 @@ def test_a_seed_is_an_integer(solver: str) -> None:
 
 
 def test_a_number_may_be_a_tensor_without_dimensions() -> None:
-    size = 0.9 / operator_norm(A)
-    assert pdhg(A, no_penalty(), no_penalty(), Y, tau=size, sigma=size).shape == (2,)  # type: ignore[arg-type]
+    step_size = 0.9 / operator_norm(A)
+    assert pdhg(A, no_penalty(), no_penalty(), Y, tau=step_size, sigma=step_size).shape == (2,)  # type: ignore[arg-type]
 
 
 def test_a_box_has_a_finite_number_in_it() -> None:

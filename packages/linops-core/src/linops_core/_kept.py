@@ -98,7 +98,7 @@ class Cache:
     Derive a class from it for values that your operator computes from its tensors, and make one in
     the constructor of the operator. Adjoints and tiles, which read the same weights, share it.
     Copies and files have an empty one, which is made without arguments. Keep what tells whether the
-    tensors have changed, such as ``weight._version``, beside the values.
+    tensors have changed, such as the version of a weight, beside the values.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

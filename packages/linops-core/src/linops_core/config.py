@@ -14,6 +14,10 @@ Read or assign these names of the module:
 Settings do not change results. They are read when an operator is made, not when it is called. An
 assignment holds in all threads. The settings of a block of :func:`using` take precedence in the
 thread or task that entered the block.
+
+How much freed memory glibc keeps is a setting of the process, not of this module. The first call of
+an operator with a shape raises it, unless the environment variable ``MALLOC_MMAP_THRESHOLD_`` was
+set before Python started: ``131072`` is the default of glibc.
 """
 
 from __future__ import annotations

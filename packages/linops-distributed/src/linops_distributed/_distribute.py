@@ -120,7 +120,7 @@ def over_ranks(
     linop: Source | Sequence[Source] | None,
     pairs: Mapping[NamedDimension, str],
     specs: Sequence[BatchSpec],
-    known: Mapping[NamedDimension, int],
+    sizes: Mapping[NamedDimension, int],
     scatter_from: int | None = None,
 ) -> DistributedLinop:
     """Return the operator over ranks, given checked arguments."""
@@ -131,16 +131,16 @@ def over_ranks(
                 f"{_NAME}: scatter_from must be a rank of the mesh, one of "
                 f"{[*ranks.mesh.numbers]}, got {scatter_from!r}"
             )
-        plan, steps = shares_of_one(linop, scatter_from, ranks, pairs, known, _NAME)
+        plan, steps = shares_of_one(linop, scatter_from, ranks, pairs, sizes, _NAME)
     elif isinstance(linop, NamedLinop):
-        plan, steps = shares_of_all(linop, ranks, pairs, known)
+        plan, steps = shares_of_all(linop, ranks, pairs, sizes)
         facts = _signature(linop)
     else:
         sources = _checked_sources(linop)
-        plan, steps = shares_of_functions(sources, ranks, pairs, known, _NAME)
+        plan, steps = shares_of_functions(sources, ranks, pairs, sizes, _NAME)
         facts = [_signature(source) for source in sources if isinstance(source, NamedLinop)]
     lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
-    options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
+    options = sizes, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
     what, owner = "operator and placement", f"{_NAME}: {plan.whole.signature}"
     gathered = ranks.all_gather(
         (next(_SERIALS), (plan.whole.shape, facts, pairs, lengths, *options)), _NAME, what

@@ -59,7 +59,7 @@ def test_gradients_of_parts_that_overlap_are_those_at_home(
     leaf, tiles = drawn
     wanted = gradients(tiles, leaf, "cpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linops_multigpu._weights._replica.is_there", lambda *_: False)
+        patch.setattr("linops_multigpu._weights._replica.is_on", lambda *_: False)
         placed = replicated_together(tiles, torch.device("cpu"))
     with one_call() if within_a_call else nullcontext():
         result = gradients(placed, leaf, "cpu")
@@ -154,7 +154,7 @@ def test_what_is_kept_of_weights_is_kept_of_the_copies_of_each_device(
 ) -> None:
     """Tiles share what is kept of a weight, and its copy; the original and other copies do not."""
     S = Sampling((torch.tensor([0, 2]),), (4,))
-    monkeypatch.setattr("linops_multigpu._weights._replica.is_there", lambda *_: False)
+    monkeypatch.setattr("linops_multigpu._weights._replica.is_on", lambda *_: False)
     devices = [replicated_together([S, S], torch.device("cpu")) for _ in range(2)]
     pairs = [[tile.up_to_date() for tile in tiles] for tiles in devices]
     kept = [[vars(tile)["_counted"] for tile in pair] for pair in pairs]

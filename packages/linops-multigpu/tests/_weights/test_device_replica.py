@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 def copies_of_what_is_there() -> Iterator[None]:
     """Have all weights copied, though they are on the device already."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("linops_multigpu._weights._replica.is_there", lambda *_: False)
+        patch.setattr("linops_multigpu._weights._replica.is_on", lambda *_: False)
         yield
 
 

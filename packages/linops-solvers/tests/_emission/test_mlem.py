@@ -162,12 +162,12 @@ def test_gradients_flow_through_the_steps(seed: int) -> None:
 
     assert torch.autograd.gradcheck(subsets, [matrix, y, x0, b])
 
-    def size(y: Tensor) -> Tensor:
+    def squared_norm(y: Tensor) -> Tensor:
         return mlem(linop(matrix.detach()), y, x0.detach(), 3).square().sum()
 
-    (wanted,) = torch.autograd.grad(size(y), y)
-    torch.testing.assert_close(torch.func.grad(size)(y.detach()), wanted)
-    along = torch.func.jvp(size, (y.detach(),), (torch.ones_like(y),))[1]
+    (wanted,) = torch.autograd.grad(squared_norm(y), y)
+    torch.testing.assert_close(torch.func.grad(squared_norm)(y.detach()), wanted)
+    along = torch.func.jvp(squared_norm, (y.detach(),), (torch.ones_like(y),))[1]
     torch.testing.assert_close(along, wanted.sum())
 
 

@@ -138,7 +138,7 @@ def test_a_step_reports_the_true_norms(method: Any) -> None:
 
 @pytest.mark.parametrize("recurrence", [LSQR, LSMR])
 @pytest.mark.parametrize("damp", [0.0, 0.5])
-def test_the_length_of_x_is_that_of_the_recurrence(recurrence: Any, damp: float) -> None:
+def test_the_norm_of_x_is_that_of_the_recurrence(recurrence: Any, damp: float) -> None:
     """LSMR knows it one step later."""
     matrix, y = matrix_of_rank(9, 6, 6, torch.float64, 5), vector(9, torch.float64, 5)
     pair = OperatorPair("test", matrix.mv, matrix.mH.mv, torch.float64)
@@ -278,15 +278,15 @@ def test_gradients_are_those_of_the_pseudo_inverse_for_any_rank(
     guess = vector(columns, dtype, seed + 2) if with_guess else torch.zeros_like(cotangent)
     given = [x.requires_grad_() for x in (matrix, y, guess)]
 
-    def size(x: Tensor) -> Tensor:
+    def inner(x: Tensor) -> Tensor:
         return torch.vdot(cotangent, x).real
 
     def pinv(matrix: Tensor, y: Tensor, guess: Tensor) -> Tensor:
-        return size(guess + torch.linalg.pinv(matrix, rtol=1e-9) @ (y - matrix @ guess))
+        return inner(guess + torch.linalg.pinv(matrix, rtol=1e-9) @ (y - matrix @ guess))
 
     def solved(matrix: Tensor, y: Tensor, guess: Tensor) -> Tensor:
         A = Dense.from_einstr(matrix, "MN,N->M")
-        return size(method(A, y, guess if with_guess else None, atol=1e-13, btol=1e-13))
+        return inner(method(A, y, guess if with_guess else None, atol=1e-13, btol=1e-13))
 
     count = 3 if with_guess else 2
     result = torch.autograd.grad(solved(*given), given[:count])
@@ -395,7 +395,7 @@ def test_a_damped_solution_is_in_range_where_the_one_of_the_operator_is_not(meth
 
 @METHODS
 @pytest.mark.parametrize(
-    ("scale", "size", "damp", "message"),
+    ("scale", "scale_of_y", "damp", "message"),
     [
         (1e-35, 1.0, 0.0, r"the scale of A must be at least 9.9e-32, for the precision of"),
         (1e-25, 1e30, 0.0, r"the scale of A must be such that the solution is in the range of"),
@@ -404,9 +404,9 @@ def test_a_damped_solution_is_in_range_where_the_one_of_the_operator_is_not(meth
     ],
 )
 def test_a_scale_out_of_range_is_named(
-    method: Any, scale: float, size: float, damp: float, message: str
+    method: Any, scale: float, scale_of_y: float, damp: float, message: str
 ) -> None:
-    y = torch.tensor([1.0, 2.0, 4.0]) * size
+    y = torch.tensor([1.0, 2.0, 4.0]) * scale_of_y
     with pytest.raises(ArithmeticError, match=rf"{method.__name__}: .*{message}"):
         method(lambda x: x * scale, y, adjoint=lambda z: z * scale, damp=damp)
 
@@ -510,14 +510,14 @@ def test_what_is_called_a_solution_is_one(
     start = torch.zeros(columns, dtype=wide) if guess is None else guess.to(wide)
     change = x.to(wide) - start
     misfit = y.to(wide) - exact @ x.to(wide)
-    size = math.hypot(float(torch.linalg.matrix_norm(exact, 2)), damp)
+    norm_of_A = math.hypot(float(torch.linalg.matrix_norm(exact, 2)), damp)
     residual = math.hypot(float(misfit.norm()), damp * float(change.norm()))
     gradient = float((exact.mH @ misfit - damp**2 * change).norm())
     before = float((y.to(wide) - exact @ start).norm())
     if record.reason is StopReason.CONVERGED:
-        assert residual <= tol * (before + size * float(change.norm()))
+        assert residual <= tol * (before + norm_of_A * float(change.norm()))
     elif record.reason is StopReason.LEAST_SQUARES:
-        assert gradient <= tol * size * residual
+        assert gradient <= tol * norm_of_A * residual
     if record.reason in (StopReason.CONVERGED, StopReason.LEAST_SQUARES):
         assert calls <= record.iterations + with_guess + 4
 

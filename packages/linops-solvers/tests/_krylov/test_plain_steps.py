@@ -18,7 +18,7 @@ from linops_solvers._krylov._conjugate_steps import ConjugateSteps
 from linops_solvers._krylov._convergence_check import ConvergenceCheck, on_host
 from linops_solvers._shared._reports import Callback
 
-NUMBERS = ["norm", "length", "loss", "residual", "energy", "searched", "age", "n_steps"]
+NUMBERS = ["norm", "norm_of_x", "loss", "residual", "energy", "searched", "age", "n_steps"]
 
 
 def system(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
@@ -181,8 +181,8 @@ def test_a_function_that_keeps_its_input_must_copy_it(are_plain: bool) -> None:
     assert all(p is kept[0] for p in kept[:6])
     directions = torch.stack(copies[:6])
     products = directions @ matrix @ directions.mT
-    sizes = products.diagonal().sqrt()
-    torch.testing.assert_close(products / torch.outer(sizes, sizes), torch.eye(6).double())
+    norms = products.diagonal().sqrt()
+    torch.testing.assert_close(products / torch.outer(norms, norms), torch.eye(6).double())
 
 
 def test_a_function_that_returns_an_image_of_the_last_input_is_refused() -> None:

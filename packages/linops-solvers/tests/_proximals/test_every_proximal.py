@@ -1,5 +1,6 @@
 """Laws of all public proximal maps, also of maps to come: memory layouts, and the minimum."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,14 @@ DTYPES = [torch.float16, torch.float32, torch.float64, torch.complex64, torch.co
 
 
 ONLY_REAL = (alg.box, alg.poisson_likelihood, alg.simplex)
+PENALTIES = (
+    alg.soft_threshold,
+    alg.group_soft_threshold,
+    alg.l0,
+    alg.huber,
+    alg.l2_squared,
+    alg.nuclear_norm,
+)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -87,6 +96,41 @@ def test_convex_maps_are_firmly_nonexpansive(
     apart, moved = z - w, proximal(z, step) - proximal(w, step)
     product = (apart.conj() * moved).sum().real
     assert moved.abs().square().sum() <= product + 1e-10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize(("make", "arguments"), MAPS)
+def test_an_infinite_step_gives_the_limit(
+    make: Any, arguments: tuple[Any, ...], dtype: torch.dtype
+) -> None:
+    """The nearest minimiser: z itself where nothing is penalised."""
+    if make is alg.conjugate or (dtype.is_complex and make in ONLY_REAL):
+        return
+    wide = torch.randn(4, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    z = (wide if dtype.is_complex else wide.real).to(dtype)
+    z[0, 0] = 0
+    proximal = make(*arguments)
+    result = proximal(z, math.inf)
+    assert result.dtype == dtype
+    torch.testing.assert_close(result, proximal(z, 1e12), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", PENALTIES)
+def test_an_infinite_step_leaves_exactly_what_has_no_weight(make: Any) -> None:
+    z = torch.randn(4, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    assert not make(1e-30)(z, math.inf).any()
+    torch.testing.assert_close(make(0.0)(z, math.inf), z, rtol=1e-14, atol=1e-14)
+    if make is not alg.nuclear_norm:  # of which the weight is a number
+        weights = torch.tensor([0.0, 1.0, 1e-30])
+        assert torch.equal(make(weights)(z, math.inf), z * (weights == 0))
+
+
+def test_an_infinite_step_reaches_the_centre() -> None:
+    z = torch.randn(3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    weights, center = torch.tensor([0.0, 1.0, 1e-30]), torch.tensor([5.0, 6.0, 7.0])
+    result = alg.l2_squared(weights, center)(z, math.inf)
+    assert result.tolist() == [float(z[0]), 6.0, 7.0]
+    assert alg.l2_squared(1.0, 2.0)(z, math.inf).tolist() == [2.0] * 3
 
 
 @pytest.mark.parametrize(("make", "arguments"), MAPS)

@@ -82,8 +82,10 @@ def in_the_simplex(x: Tensor) -> float:
 
 
 def of_huber(x: Tensor) -> float:
-    size = x.abs()
-    return 1.5 * float(torch.where(size <= 0.5, size**2 / 2, 0.5 * (size - 0.25)).sum())
+    magnitude = x.abs()
+    return 1.5 * float(
+        torch.where(magnitude <= 0.5, magnitude**2 / 2, 0.5 * (magnitude - 0.25)).sum()
+    )
 
 
 def of_rows(x: Tensor) -> float:
@@ -229,15 +231,15 @@ def test_nuclear_norm_has_its_derivative_at_zero_and_equal_values(
     step = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
     assume(bool(((S - 0.3).abs() > 1e-3).all()))
 
-    def size(z: Tensor, step: Tensor) -> Tensor:
+    def inner(z: Tensor, step: Tensor) -> Tensor:
         result = nuclear_norm(0.5)(z, step)  # type: ignore[arg-type]  # solvers have numbers
         return torch.vdot(cotangent.flatten(), result.flatten()).real
 
-    result = torch.autograd.grad(size(z, step), (z, step))
+    result = torch.autograd.grad(inner(z, step), (z, step))
     h = 1e-5
     with torch.no_grad():
-        along = (size(z + h * direction, step) - size(z - h * direction, step)) / (2 * h)
-        of_step = (size(z, step + h) - size(z, step - h)) / (2 * h)
+        along = (inner(z + h * direction, step) - inner(z - h * direction, step)) / (2 * h)
+        of_step = (inner(z, step + h) - inner(z, step - h)) / (2 * h)
     torch.testing.assert_close(
         (result[0].conj() * direction).real.sum(), along, rtol=1e-4, atol=1e-6
     )
@@ -249,15 +251,15 @@ def test_other_derivatives_of_nuclear_norm_agree_and_the_second_is_refused() -> 
     g, z = nuclear_norm(0.5), torch.eye(3, 4, dtype=torch.float64).repeat(2, 1, 1)
     direction = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 3, 4)
 
-    def size(z: Tensor) -> Tensor:
+    def squared_norm(z: Tensor) -> Tensor:
         return g(z, 1.0).square().sum()
 
-    gradient = torch.func.grad(size)(z)
-    torch.testing.assert_close(gradient, torch.func.vmap(torch.func.grad(size))(z))
-    along = torch.func.jvp(size, (z,), (direction,))[1]
+    gradient = torch.func.grad(squared_norm)(z)
+    torch.testing.assert_close(gradient, torch.func.vmap(torch.func.grad(squared_norm))(z))
+    along = torch.func.jvp(squared_norm, (z,), (direction,))[1]
     torch.testing.assert_close(along, (gradient * direction).sum())
     z.requires_grad_()
-    (first,) = torch.autograd.grad(size(z), z, create_graph=True)
+    (first,) = torch.autograd.grad(squared_norm(z), z, create_graph=True)
     with pytest.raises(RuntimeError, match=r"nuclear_norm: .* got a second derivative"):
         first.sum().backward()
 
@@ -273,17 +275,17 @@ def test_nuclear_norm_of_blocks_of_rows_is_that_of_the_matrix(
     z.requires_grad_()
     cotangent = torch.randn_like(z)
 
-    def found() -> list[Tensor]:
+    def results() -> list[Tensor]:
         parts = [g(z, 1.0 if weight else 0.0), g.value(z)]
-        sizes = torch.vdot(cotangent.flatten(), parts[0].flatten()).real, parts[1]
-        parts += [torch.autograd.grad(size, z)[0] for size in sizes]
+        numbers = torch.vdot(cotangent.flatten(), parts[0].flatten()).real, parts[1]
+        parts += [torch.autograd.grad(number, z)[0] for number in numbers]
         with torch.no_grad():
             return [*parts, g.value(z)]
 
-    expected = found()
+    expected = results()
     monkeypatch.setattr(_tall, "_ROWS", 1)
     assert _singular_values._is_long(z)
-    torch.testing.assert_close(found(), expected)
+    torch.testing.assert_close(results(), expected)
 
 
 def test_projections_of_what_is_inside_far_and_large() -> None:
@@ -410,8 +412,8 @@ def test_groups_are_those_along_the_axes() -> None:
     z = torch.randn(3, 4, 5, dtype=torch.complex128)
     for dim in (0, 1, -1, (0, 2), (2, 0), (-3, -2, -1)):
         axes = (dim,) if isinstance(dim, int) else dim
-        size = z.abs().square().sum(axes, keepdim=True).sqrt()
-        expected = z * (1 - 0.7 / size).clamp(min=0)
+        norms = z.abs().square().sum(axes, keepdim=True).sqrt()
+        expected = z * (1 - 0.7 / norms).clamp(min=0)
         torch.testing.assert_close(group_soft_threshold(0.7, dim)(z, 1.0), expected)
     one_by_one = torch.randn(6, 1)
     assert torch.equal(
@@ -573,6 +575,8 @@ def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal
 def test_steps_of_a_conjugate_are_positive_numbers(g: Any) -> None:
     with pytest.raises(ValueError, match=r"conjugate: step must be positive, got 0; at step 0 use"):
         conjugate(g)(torch.ones(2), 0.0)
+    with pytest.raises(ValueError, match=r"conjugate: step must be finite, got inf; use a large"):
+        conjugate(g)(torch.ones(2), float("inf"))
     for map_of in (conjugate(g), soft_threshold()):
         with pytest.raises(TypeError, match=r"step must be a real number, got '1'"):
             map_of(torch.ones(2), "1")  # type: ignore[arg-type]

@@ -236,9 +236,9 @@ def test_the_value_of_groups_of_zeros_is_zero_and_has_a_gradient(dtype: torch.dt
     assert group_soft_threshold()(x, 1.0).isfinite().all()
 
 
-@pytest.mark.parametrize("found", [torch.ones(2), torch.tensor(1j), 1.0])
-def test_a_value_that_is_not_one_real_number_is_refused(found: Any) -> None:
-    g = separable(lambda z, step: z, value=lambda x: found)
+@pytest.mark.parametrize("value", [torch.ones(2), torch.tensor(1j), 1.0])
+def test_a_value_that_is_not_one_real_number_is_refused(value: Any) -> None:
+    g = separable(lambda z, step: z, value=lambda x: value)
     with pytest.raises(
         TypeError, match=r"separable: value must return a tensor with one real .*su"
     ):
@@ -247,3 +247,97 @@ def test_a_value_that_is_not_one_real_number_is_refused(found: Any) -> None:
         separable(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"separable: dim must be one or several integers, got 'x'"):
         separable(lambda z, step: z, dims="x")  # type: ignore[arg-type]
+
+
+def huber_map(z: Tensor, w: Tensor, t: float) -> Any:
+    size = z.abs()
+    return torch.where(size <= 0.7 * (1 + t * w), z / (1 + t * w), z * (1 - 0.7 * t * w / size))
+
+
+def norm_map(z: Tensor, w: Tensor, t: float) -> Any:
+    size = z.norm(dim=0, keepdim=True)
+    return z * (1 - t * w / size).clamp(min=0)
+
+
+def matrix_map(z: Tensor, w: Tensor, t: float) -> Any:
+    U, S, Vh = torch.linalg.svd(z, full_matrices=False)
+    return (U * (S - t * w).clamp(min=0)) @ Vh
+
+
+def ball_map(z: Tensor, c: Tensor, t: float) -> Any:
+    away = z - c
+    return c + away / (away.norm() / 0.4).clamp(min=1)
+
+
+# Each with its map in closed form, and a number that may be a tensor; the last needs a number.
+CLOSED: dict[str, tuple[Callable[[Any], ProximalMap], Callable[[Tensor, Tensor, float], Any]]] = {
+    "soft_threshold": (
+        soft_threshold,
+        lambda z, w, t: torch.where(z.abs() > t * w, z - t * w * z.sgn(), 0),
+    ),
+    "group_soft_threshold": (group_soft_threshold, norm_map),
+    "l0": (l0, lambda z, w, t: torch.where(z.abs() > (2 * t * w).sqrt(), z, 0)),
+    "huber": (lambda w: huber(w, 0.7), huber_map),
+    "l2_squared": (lambda w: l2_squared(w, 0.3), lambda z, w, t: (z + 0.3 * t * w) / (1 + t * w)),
+    "l2_squared around": (
+        lambda c: l2_squared(0.3, c),
+        lambda z, c, t: (z + 0.3 * t * c) / (1 + 0.3 * t),
+    ),
+    "l2_ball around": (lambda c: l2_ball(0.4, c), ball_map),
+    "box from": (lambda low: box(low, 2.0), lambda z, low, t: z.clamp(min=low).clamp(max=2.0)),
+    "poisson_likelihood": (
+        poisson_likelihood,
+        lambda z, y, t: (z - t + ((z - t).square() + 4 * t * y).sqrt()) / 2,
+    ),
+    "in_basis": (
+        lambda w: in_basis(DCT(("N",)), huber(w, 0.7)),
+        lambda z, w, t: huber_map(z @ BASIS.mT.to(z.dtype), w, t) @ BASIS.to(z.dtype),
+    ),
+    "nuclear_norm": (nuclear_norm, matrix_map),
+}
+
+
+@pytest.mark.parametrize("default", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", CLOSED)
+def test_points_are_those_of_closed_forms_under_any_default_dtype(
+    name: str, default: torch.dtype
+) -> None:
+    """An error of the point is one of its square in the cost, which shows no lost digits."""
+    make, closed = CLOSED[name]
+    weight = torch.tensor(0.1, dtype=torch.float64)
+    weights = torch.tensor([[0.1, 0.7, 1 / 3]], dtype=torch.float64)
+    z = torch.tensor([[0.2, -1.3, 0.62], [4.7, 0.41, -0.9]], dtype=torch.float64)
+    points = [z, z * 10.0] + [z * (0.6 + 0.8j)] * (name not in ("box from", "poisson_likelihood"))
+    cases = [(0.1, weight)] + [(weights, weights)] * (name != "nuclear_norm")
+    torch.set_default_dtype(default)
+    try:
+        results = [(make(given)(z, 0.37), closed(z, w, 0.37)) for given, w in cases for z in points]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for result, wanted in results:
+        torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_thresholds_of_l0_are_those_of_double_precision() -> None:
+    edge = (2 * 0.37 * 0.1) ** 0.5
+    z = edge * torch.tensor([1 - 1e-12, 1 + 1e-12], dtype=torch.float64)
+    assert torch.equal(l0(0.1)(z, 0.37), torch.stack([torch.zeros_like(z[0]), z[1]]))
+
+
+def test_bounds_of_a_box_are_compared_in_double_precision() -> None:
+    with pytest.raises(ValueError, match=r"box: lower must be at most upper"):
+        box(0.1, 0.1 - 1e-12)
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert float(box(1e6, 2e6)(torch.zeros((), dtype=torch.float64), 1.0)) == 1e6
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("delta", [1.0, 1e-50, 1e300])
+def test_huber_has_a_gradient_at_the_smallest_numbers(delta: float) -> None:
+    """The derivative of the branch that is not taken is out of range there."""
+    z = torch.tensor([1e-30, -1e-20, 0.0, 1e-3], requires_grad=True)
+    (gradient,) = torch.autograd.grad(huber(1.0, delta)(z, 1.0).sum(), z)
+    torch.testing.assert_close(gradient[[0, 1, 3]], torch.full((3,), 0.5 if delta > 1e-3 else 1.0))
+    assert gradient.isfinite().all()

@@ -184,6 +184,17 @@ def test_maps_that_differ_at_some_scale_only(
         solver(A, y, second, **files)
 
 
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_another_problem_is_refused_in_any_unit(scale: float, tmp_path: Path) -> None:
+    """Also beyond the range of single precision."""
+    A, y, _ = problem(torch.float64, 1.0, 0)
+    files: Any = {"checkpoint": tmp_path / "x.pt", "max_num_iters": 3}
+    x = lsqr(A, y * scale, **files)
+    assert torch.equal(lsqr(A, y * scale, **files), x)
+    with pytest.raises(ValueError, match="differs in y"):
+        lsqr(A, y.flip(0) * scale, **files)
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     """One bit of a number: torch reads the file without an error."""
     A, y, _ = problem(torch.float64, 1.0, 0)

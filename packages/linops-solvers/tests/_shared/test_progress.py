@@ -66,8 +66,8 @@ def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
     x = torch.ones(2)
 
     def measured() -> Measured:
-        size = float(x.abs().max())
-        return {"size": size}, StopReason.CONVERGED if size <= least else None
+        largest = float(x.abs().max())
+        return {"largest": largest}, StopReason.CONVERGED if largest <= least else None
 
     def step() -> Measured:
         x.mul_(0.5)
@@ -82,7 +82,7 @@ def test_steps_are_told_from_the_first_on_and_end_where_there_is_a_reason() -> N
     assert x.tolist() == [0.25, 0.25]
     assert [step.iteration for step in seen] == [1, 2]
     assert [step.reason for step in seen] == [None, StopReason.CONVERGED]
-    assert [step.values["size"] for step in seen] == [0.5, 0.25]
+    assert [step.values["largest"] for step in seen] == [0.5, 0.25]
 
 
 def test_the_last_step_in_any_case_says_so() -> None:
@@ -130,7 +130,7 @@ def test_no_result_is_kept_in_the_next_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "goals", "noises", "reason"),
+    ("values", "goals", "noises", "reason"),
     [
         ((1.0, 1.0), (2.0, 2.0), (0.1, 0.1), StopReason.CONVERGED),
         ((1.0, 3.0), (2.0, 2.0), (0.1, 0.1), None),
@@ -138,13 +138,13 @@ def test_no_result_is_kept_in_the_next_step() -> None:
         ((1.0, 1.0), (1.1, 2.0), (0.5, 0.1), None),
     ],
 )
-def test_two_lengths_are_proved_or_end_at_their_rounding(
-    found: tuple[float, float],
+def test_two_norms_are_proved_or_end_at_their_rounding(
+    values: tuple[float, float],
     goals: tuple[float, float],
     noises: tuple[float, float],
     reason: StopReason | None,
 ) -> None:
-    assert reason_of_both(found, goals, noises) is reason
+    assert reason_of_both(values, goals, noises) is reason
 
 
 def step(*reasons: StopReason | None, iteration: int = 3) -> Step:

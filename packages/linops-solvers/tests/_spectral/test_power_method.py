@@ -90,7 +90,7 @@ def test_the_unit_of_the_operator_does_not_matter_for_its_norm(
     matrix = randn(4, 3, dtype=dtype, seed=0)
     start = randn(3, dtype=dtype, seed=1)
 
-    def found(exponent: int) -> tuple[Tensor, Tensor, Record]:
+    def results(exponent: int) -> tuple[Tensor, Tensor, Record]:
         weight, record = (matrix * 2.0**exponent).requires_grad_(), Record()
         if as_function:
             norm = operator_norm(weight.mv, start, adjoint=weight.mH.mv, callback=record)
@@ -99,10 +99,10 @@ def test_the_unit_of_the_operator_does_not_matter_for_its_norm(
         (gradient,) = torch.autograd.grad(norm, weight)
         return norm.detach() / 2.0**exponent, gradient, record
 
-    norm, gradient, told = found(0)
+    norm, gradient, told = results(0)
     assert float(norm) == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-4)
     for exponent in exponents:
-        scaled, scaled_gradient, record = found(exponent)
+        scaled, scaled_gradient, record = results(exponent)
         torch.testing.assert_close(scaled, norm, rtol=1e-6, atol=0)
         torch.testing.assert_close(scaled_gradient, gradient, rtol=1e-4, atol=1e-5)
         squares = [value / 2.0**exponent / 2.0**exponent for value in record.values["eigenvalue"]]

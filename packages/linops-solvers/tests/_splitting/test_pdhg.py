@@ -80,7 +80,7 @@ def test_the_least_sum_of_magnitudes_is_that_of_a_linear_program(
 
 
 def test_a_jump_is_kept_and_lowered_by_total_variation() -> None:
-    """Of a step of two levels the solution is known: each level moves by w / its length."""
+    """The solution for two levels is known: each moves by w over its number of entries."""
     b = torch.tensor([0.0] * 4 + [5.0] * 2, dtype=torch.float64)
     D = (torch.eye(6, dtype=torch.float64).roll(1, 1) - torch.eye(6, dtype=torch.float64))[:5]
     x = pdhg(
@@ -173,7 +173,7 @@ def test_the_unit_of_the_operator_does_not_change_the_steps(exponent: int, has_r
 @settings(max_examples=settings().max_examples // 2)
 @given(seeds, st.floats(-3, 3))
 def test_default_steps_end_soon_in_any_unit(seed: int, decades: float) -> None:
-    """Least squares with a sum of magnitudes: steps of equal lengths took thousands."""
+    """Least squares with a sum of magnitudes: steps of equal sizes took thousands."""
     generator = torch.Generator().manual_seed(seed)
     U, _, V = torch.linalg.svd(torch.randn(30, 20, dtype=torch.float64, generator=generator), False)
     matrix = (U * torch.logspace(0, -1, 20, dtype=torch.float64)) @ V * 10**decades

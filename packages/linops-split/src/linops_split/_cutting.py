@@ -52,8 +52,8 @@ def cut_into_parts(
         if inside is not None:
             tiles = inside(number, tile, part, cell)
         parts += [inner.within(outer) for inner in tiles.parts]
-        known = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
-        of_outer = {dim: length for dim, length in known.items() if length is not None}
+        sizes = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
+        of_outer = {dim: length for dim, length in sizes.items() if length is not None}
         lengths = {**tiles.lengths, **lengths, **of_outer}
     return Tiles(linop.shape, parts, lengths).without_zeros()
 

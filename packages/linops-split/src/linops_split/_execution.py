@@ -25,7 +25,7 @@ Called: TypeAlias = Callable[[int], Callable[[Tensor], Tensor]]
 class RecordedByAutograd(Exception):
     """Autograd follows the result of a part through a tensor that is not one of its weights."""
 
-    __module__ = "linops_split.siblings"  # a traceback shows the name that users import
+    __module__ = "linops_split.siblings"  # a traceback shows the name that packages import
 
 
 class Work(ABC):

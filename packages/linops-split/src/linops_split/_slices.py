@@ -25,14 +25,14 @@ def slices_along(
         raise TypeError(f"linop must be a NamedLinop, got {type(linop)}")
     given = _by_dimension(linop, "sizes", {} if sizes is None else sizes)
     for dim, size in given.items():
-        known = _size_of(linop, dim)
+        length = _size_of(linop, dim)
         if not is_size(size):
             raise SplitError(
                 f"{linop.signature}: the size of {dim} must be a positive integer, got {size!r}"
             )
-        if known not in (None, size):
+        if length not in (None, size):
             raise SplitError(
-                f"{linop.signature}: {dim} must have size {known}, got {size} in sizes"
+                f"{linop.signature}: {dim} must have size {length}, got {size} in sizes"
             )
     dims = _by_dimension(linop, "batch_sizes", batch_sizes)
     return {dim: _slices(linop, dim, size, given.get(dim)) for dim, size in dims.items()}
@@ -50,7 +50,7 @@ def _by_dimension(linop: NamedLinop, argument: str, sizes: Sizes) -> dict[NamedD
 def _slices(
     linop: NamedLinop, dim: NamedDimension, batch_size: int, given: int | None
 ) -> list[slice]:
-    known = _size_of(linop, dim)
+    length = _size_of(linop, dim)
     if linop.role(dim) is Role.OPAQUE:
         raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
     if not is_size(batch_size):
@@ -58,7 +58,7 @@ def _slices(
             f"{linop.signature}: the batch size of {dim} must be a positive integer, "
             f"got {batch_size!r}"
         )
-    size = given if known is None else known
+    size = given if length is None else length
     if size is None:
         raise SplitError(
             f"{linop.signature}: the size of {dim} must be known to split along it, but no tensor "

@@ -209,8 +209,8 @@ def assert_tiles_make_the_whole(
     >>> from linops_core import Dense
     >>> assert_tiles_make_the_whole(Dense(torch.rand(4, 5)), {"M": 3, "N": 2})
     """
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    lengths = [known.get(dim, linop.size(dim)) for dim in linop.ishape]
+    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    lengths = [given.get(dim, linop.size(dim)) for dim in linop.ishape]
     assert None not in lengths, f"give the sizes of {linop.ishape}, got {lengths}"
     where = f"{linop.signature} cut by {dict(batch_sizes)}"
     batched = batch_linop(linop, batch_sizes)

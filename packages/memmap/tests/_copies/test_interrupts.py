@@ -405,11 +405,11 @@ def test_what_a_map_knows_changes_with_the_module_or_not_at_all(
         place(memory_map, modules[1])
     for at in places(trace.lines, every=3):
         memory_map, modules = make()
-        known = memory_map._known
+        state = memory_map._state
         allocated.clear()
         with Trace(at, KeyboardInterrupt), suppress(KeyboardInterrupt):
             place(memory_map, modules[1])
-        assert memory_map._known is not known or n_alive(allocated) == 0, trace.lines[at]
+        assert memory_map._state is not state or n_alive(allocated) == 0, trace.lines[at]
         assert result(memory_map, modules) == expected, trace.lines[at]
 
 

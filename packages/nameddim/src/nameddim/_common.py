@@ -36,17 +36,17 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
     >>> resolve_wildcards(("...", "Ny"), ("C", "()", "..."))
     ('C', '...', 'Ny')
     """
-    own, other = as_dims(shape), as_dims(target)
-    candidates = intersection(own, other)
+    pattern, other = as_dims(shape), as_dims(target)
+    candidates = intersection(pattern, other)
     if not candidates:
         raise ValueError(
             "resolve_wildcards: shape and target must match, "
-            f"got {written(own)} and {written(other)}"
+            f"got {written(pattern)} and {written(other)}"
         )
     if len(candidates) > 1:
         raise ValueError(
             "resolve_wildcards: the common part of shape and target must be one pattern, "
-            f"got {written(own)} and {written(other)}, {_which_can_be(candidates)}"
+            f"got {written(pattern)} and {written(other)}, {_which_can_be(candidates)}"
         )
     return candidates[0]
 
@@ -107,20 +107,20 @@ def _which_can_be(candidates: list[Dims]) -> str:
     return f"which can be {' or '.join(map(written, candidates))}"
 
 
-def intersection(own: Dims, other: Dims) -> list[Dims]:
+def intersection(pattern: Dims, other: Dims) -> list[Dims]:
     """Return the common pattern, or two of several, or none if the patterns do not match."""
-    if own == other:
-        return [own]
-    ways = list(islice(Alignment(own, other).ways(), 100))
+    if pattern == other:
+        return [pattern]
+    ways = list(islice(Alignment(pattern, other).ways(), 100))
     candidates = list(dict.fromkeys(tuple(step.dim for step in way) for way in ways))
     if len(ways) < 2:
         return candidates
     # Several ways may still give one pattern: (..., X) and ((), ...) have the words of (..., X).
-    own, other = _singles_first(own), _singles_first(other)
-    alignment = Alignment(own, other)
-    candidate = _with_ellipses(_shortest(alignment), own, other)
+    pattern, other = _singles_first(pattern), _singles_first(other)
+    alignment = Alignment(pattern, other)
+    candidate = _with_ellipses(_shortest(alignment), pattern, other)
     exact = _reads_all(states_of(candidate), alignment) and all(
-        _reads_all(states_of(dims), Alignment(candidate, (RUN,))) for dims in (own, other)
+        _reads_all(states_of(dims), Alignment(candidate, (RUN,))) for dims in (pattern, other)
     )
     # All ways that were tried may give the same pattern.
     return [candidate] if exact else [*candidates, candidate][:2]
@@ -153,16 +153,16 @@ def _shortest(alignment: Alignment) -> Dims:
     return best[0, 0]
 
 
-def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
+def _with_ellipses(singles: Dims, pattern: Dims, other: Dims) -> Dims:
     """Return `singles` with an ellipsis wherever both patterns allow a new dimension."""
-    new = NamedDimension("New").next_unused({*own, *other})
+    new = NamedDimension("New").next_unused({*pattern, *other})
     word = tuple(new if is_any(dim) else dim for dim in singles)
     dims: list[NamedDimension] = []
     for position in range(len(singles) + 1):
         longer = (*word[:position], new, *word[position:])
         # In a run of wildcards all places are equivalent: use the last one.
         is_last = position == len(singles) or not is_any(singles[position])
-        if is_last and Alignment(longer, own).exists and Alignment(longer, other).exists:
+        if is_last and Alignment(longer, pattern).exists and Alignment(longer, other).exists:
             dims.append(RUN)
         dims += singles[position : position + 1]
     return tuple(dims)

@@ -41,23 +41,23 @@ def states_of(dims: Dims) -> list[PatternState]:
 
 
 class Transition(NamedTuple):
-    """The dimension read between two pairs of states, and the element of `own` that reads it."""
+    """The dimension read between two pairs of states, and the position of what reads it."""
 
     dim: NamedDimension
-    own: int
+    position: int
     to: Pair
 
 
 class Alignment:
-    """All ways in which `own` and `other` can be the same dimensions.
+    """All ways in which `pattern` and `other` can be the same dimensions.
 
-    The dimensions of `own` are read, except where `other` is more specific: a name of `other`
-    replaces a wildcard of `own`, and any single element of `other` replaces an ellipsis of `own`.
+    The dimensions of `pattern` are read, except where `other` is more specific: a name of `other`
+    replaces a wildcard of `pattern`, and any single element of `other` replaces its ellipsis.
     """
 
-    def __init__(self, own: Dims, other: Dims) -> None:
-        self.own, self.other = states_of(own), states_of(other)
-        self.end: Pair = (len(self.own) - 1, len(self.other) - 1)
+    def __init__(self, pattern: Dims, other: Dims) -> None:
+        self.pattern, self.other = states_of(pattern), states_of(other)
+        self.end: Pair = (len(self.pattern) - 1, len(self.other) - 1)
 
     @property
     def exists(self) -> bool:
@@ -66,20 +66,20 @@ class Alignment:
 
     def may_stay(self, pair: Pair) -> bool:
         """Whether both patterns may read anything and stay where they are."""
-        return self.own[pair[0]].stay is not None and self.other[pair[1]].stay is not None
+        return self.pattern[pair[0]].stay is not None and self.other[pair[1]].stay is not None
 
     @cached_property
     def live(self) -> dict[Pair, list[Transition]]:
         """Steps out of each pair of states that can reach the end, pairs near the end first."""
         live: dict[Pair, list[Transition]] = {self.end: []}
         for i, j in product(*(range(last, -1, -1) for last in self.end)):
-            a, b = self.own[i], self.other[j]
-            both, own_alone, other_alone = (i + 1, j + 1), (i + 1, j), (i, j + 1)
+            a, b = self.pattern[i], self.other[j]
+            both, pattern_alone, other_alone = (i + 1, j + 1), (i + 1, j), (i, j + 1)
             steps = []
             if both in live and (dim := meet(a.single, b.single)) is not None:
                 steps.append(Transition(dim, a.position, both))
-            if own_alone in live and b.stay is not None:
-                steps.append(Transition(a.single, a.position, own_alone))
+            if pattern_alone in live and b.stay is not None:
+                steps.append(Transition(a.single, a.position, pattern_alone))
             if other_alone in live and a.stay is not None:
                 steps.append(Transition(b.single, a.stay, other_alone))
             if steps:
@@ -91,7 +91,7 @@ class Alignment:
         pending: list[tuple[Pair, tuple[Transition, ...]]] = [((0, 0), ())]
         while pending:
             pair, path = pending.pop()
-            stay = self.own[pair[0]].stay
+            stay = self.pattern[pair[0]].stay
             if stay is not None and self.may_stay(pair):
                 path += (Transition(RUN, stay, pair),)
             if pair == self.end:
@@ -106,9 +106,10 @@ def meet(a: NamedDimension, b: NamedDimension) -> NamedDimension | None:
     return b if is_any(a) else None
 
 
-def runs_of(way: tuple[Transition, ...], own: Dims) -> list[Dims]:
-    """Return, for each element of `own`, the dimensions it stands for in `way`."""
-    return [tuple(step.dim for step in way if step.own == position) for position in range(len(own))]
+def runs_of(way: tuple[Transition, ...], pattern: Dims) -> list[Dims]:
+    """Return, for each element of `pattern`, the dimensions it stands for in `way`."""
+    positions = range(len(pattern))
+    return [tuple(step.dim for step in way if step.position == number) for number in positions]
 
 
 def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
@@ -155,12 +156,12 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     >>> isequal(("...", "Nx"), ("C", "Ny"))
     (False, {})
     """
-    own = as_dims(a)
-    ways = list(islice(Alignment(own, as_dims(b)).ways(), 2))
+    pattern = as_dims(a)
+    ways = list(islice(Alignment(pattern, as_dims(b)).ways(), 2))
     if len(ways) != 1:
         return bool(ways), {}
     runs_of_name: dict[NamedDimension, set[Dims]] = {}
-    for dim, run in zip(own, runs_of(ways[0], own), strict=True):
+    for dim, run in zip(pattern, runs_of(ways[0], pattern), strict=True):
         if is_wildcard(dim):
             runs_of_name.setdefault(dim, set()).add(run)
     return True, {dim: runs.pop() for dim, runs in runs_of_name.items() if len(runs) == 1}

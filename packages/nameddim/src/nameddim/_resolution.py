@@ -37,12 +37,12 @@ def resolutions(tuples: Tuples, targets: Tuples) -> tuple[list[Tuples], str]:
 
 def _matched(tuples: Tuples, side: str, target: Dims, clashes: list[str]) -> Iterator[Tuples]:
     """Yield the shapes of `tuples` if ``tuples[side]`` is `target`; put errors into `clashes`."""
-    own = tuples[side]
-    if own == target:
+    pattern = tuples[side]
+    if pattern == target:
         yield tuples
         return
-    for way in Alignment(own, target).ways():
-        new = _substituted(tuples, side, runs_of(way, own))
+    for way in Alignment(pattern, target).ways():
+        new = _substituted(tuples, side, runs_of(way, pattern))
         try:
             for key, dims in new.items():
                 check_distinct(key, dims)
@@ -72,15 +72,15 @@ def _substituted(tuples: Tuples, side: str, runs: list[Dims]) -> Tuples:
 
     If `tuples` already has a wildcard of the runs, the wildcard gets an unused number.
     """
-    own = {dim for dims in tuples.values() for dim in dims}
-    used = own.union(*runs)
+    elements = {dim for dims in tuples.values() for dim in dims}
+    used = elements.union(*runs)
     new_runs: dict[Wildcard, Dims] = {}
     for variable, run in zip(_variables(tuples[side]), runs, strict=True):
         if run == variable[:1]:
             continue
         fresh = []
         for dim in run:
-            if is_any(dim) and dim in own:
+            if is_any(dim) and dim in elements:
                 dim = dim.next_unused(used)
                 used.add(dim)
             fresh.append(dim)

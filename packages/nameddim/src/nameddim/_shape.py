@@ -74,8 +74,8 @@ class NamedShape:
                     f"NamedShape: a shape must be given alone, got {ishape!r} and further shapes"
                 )
             return ishape
-        own = as_dims((ELLIPSES,) if ishape is None else ishape)
-        out = own if oshape is None else as_dims(oshape)
+        ins = as_dims((ELLIPSES,) if ishape is None else ishape)
+        outs = ins if oshape is None else as_dims(oshape)
         others = {key: as_dims(dims) for key, dims in other_shapes.items()}
         for key in others:
             if not key.isidentifier() or key.startswith("_") or hasattr(cls, key):
@@ -83,9 +83,9 @@ class NamedShape:
                     "NamedShape: the name of a further tuple must be an identifier that does not "
                     f"begin with an underscore and is no attribute of every shape, got {key!r}"
                 )
-        for key, dims in {"ishape": own, "oshape": out, **others}.items():
+        for key, dims in {"ishape": ins, "oshape": outs, **others}.items():
             check_distinct(key, dims)
-        return cls._made(own, out, **others)
+        return cls._made(ins, outs, **others)
 
     @classmethod
     def _made(cls, ishape: Dims, oshape: Dims, **other_shapes: Dims) -> Self:
@@ -296,10 +296,10 @@ class NamedShape:
         targets = {side: as_dims(dims) for side, dims in given.items() if dims is not None}
         for side, target in targets.items():
             check_distinct(side, target)
-        own = self._tuples()
-        candidates, clash = resolutions(own, targets)
+        sides = self._tuples()
+        candidates, clash = resolutions(sides, targets)
         if len(candidates) == 1:
-            return self if candidates[0] == own else self._made(**candidates[0])
+            return self if candidates[0] == sides else self._made(**candidates[0])
         wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
         several = " or ".join(repr(self._made(**tuples)) for tuples in candidates)
         problem = f" in one way, got {several}" if candidates else f", and cannot be matched{clash}"

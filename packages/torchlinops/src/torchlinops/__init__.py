@@ -1,12 +1,12 @@
 """Linear operators on named dimensions, split over devices: all packages under one import.
 
-The names that programs use most are here, and those of ``nameddim`` and ``memmap``, which ``dir``
-does not list. All names of the packages are in the modules ``torchlinops.nameddim``, ``.memmap``,
-``.linops``, ``.linops.split``, ``.linops.device``, ``.linops.distributed``, ``.alg``, ``.imaging``,
-``.interop``, ``.testing`` and ``.config``. Each package can also be used alone: ``nameddim``,
-``memmap``, ``linops_core``, ``linops_solvers``, ``linops_imaging``, ``linops_split``,
-``linops_multigpu`` and ``linops_distributed``. ``torchlinops.recon`` has reconstructions of scans
-in one call.
+The names that programs use most are here, and those of ``nameddim`` and ``memmap``, of which
+``dir`` lists only ``ND`` and ``NS``. All names of the packages are in the modules
+``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
+``.linops.distributed``, ``.alg``, ``.imaging``, ``.interop``, ``.testing`` and ``.config``. The
+packages can also be used by their own names: ``nameddim``, ``memmap``, ``linops_core``,
+``linops_solvers``, ``linops_imaging``, ``linops_split``, ``linops_multigpu`` and
+``linops_distributed``. ``torchlinops.recon`` has reconstructions of scans in one call.
 """
 
 from importlib import import_module
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HERE = {
+_NAMES = {
     "linops_core": (
         "Add ArrayToBlocks AsComplex BlockDiag BlocksToArray Chain Concat Convolution Crop DCT "
         "Dense Diagonal Downsample Embed FFT Flip FourierShift HStack Identity ImagPart "
@@ -76,11 +76,11 @@ _HERE = {
     ".testing": "testing",
     ".utils": "utils",
 }
-__all__ = sorted(" ".join(_HERE.values()).split())
+__all__ = sorted(" ".join(_NAMES.values()).split())
 
 if not TYPE_CHECKING:
     # Few programs need all modules, so each name is imported when it is used.
-    _listed, _ = loaded_when_used(__name__, _HERE)
+    _listed, _ = loaded_when_used(__name__, _NAMES)
     _WITH_OTHERS = "linops alg imaging linops.split linops.device linops.distributed interop"
 
     def __getattr__(name: str) -> object:

@@ -69,11 +69,11 @@ def to_scico(
     return operator
 
 
-def _apply(here: ArrayFunctions, back: ArrayFunctions, x: Any) -> Any:
+def _apply(functions: ArrayFunctions, adjoint: ArrayFunctions, x: Any) -> Any:
     """Return A x for an array of JAX in the dtype of A, or its complex one for complex arrays."""
     numpy = optional_module("jax.numpy", "to_scico")
-    dtype = numpy.result_type(here.dtype, "complex64" if x.dtype.kind == "c" else "bool")
-    return _primitive().bind(x.astype(dtype), here=here, back=back)
+    dtype = numpy.result_type(functions.dtype, "complex64" if x.dtype.kind == "c" else "bool")
+    return _primitive().bind(x.astype(dtype), functions=functions, adjoint=adjoint)
 
 
 @cache
@@ -86,29 +86,33 @@ def _primitive() -> Any:
     )
     primitive = optional_module("jax.extend.core", "to_scico").Primitive("linops_core_apply")
 
-    def result_shape(x: Any, here: ArrayFunctions) -> tuple[int, ...]:
-        batch = x.shape[: x.ndim - len(here.ilengths)]
-        return (*batch, *here.olengths)
+    def result_shape(x: Any, functions: ArrayFunctions) -> tuple[int, ...]:
+        batch = x.shape[: x.ndim - len(functions.ilengths)]
+        return (*batch, *functions.olengths)
 
-    def call(here: ArrayFunctions, x: Any) -> Any:
+    def call(functions: ArrayFunctions, x: Any) -> Any:
         x = numpy.asarray(x)
-        shape = result_shape(x, here)
-        n_rows = prod(shape[: len(shape) - len(here.olengths)])
-        columns = x.reshape(n_rows, here.shape[1]).T
-        return here.matmat(columns).T.astype(x.dtype).reshape(shape)
+        shape = result_shape(x, functions)
+        n_rows = prod(shape[: len(shape) - len(functions.olengths)])
+        columns = x.reshape(n_rows, functions.shape[1]).T
+        return functions.matmat(columns).T.astype(x.dtype).reshape(shape)
 
-    def compiled(x: Any, here: ArrayFunctions, back: ArrayFunctions) -> Any:
-        result = jax.ShapeDtypeStruct(result_shape(x, here), x.dtype)
-        return jax.pure_callback(partial(call, here), result, x)
+    def compiled(x: Any, functions: ArrayFunctions, adjoint: ArrayFunctions) -> Any:
+        result = jax.ShapeDtypeStruct(result_shape(x, functions), x.dtype)
+        return jax.pure_callback(partial(call, functions), result, x)
 
     # Without the callback, which waits for threads of XLA.
-    primitive.def_impl(lambda x, here, back: jax.numpy.asarray(call(here, x)))
-    primitive.def_abstract_eval(lambda x, here, back: x.update(shape=result_shape(x, here)))
+    primitive.def_impl(lambda x, functions, adjoint: jax.numpy.asarray(call(functions, x)))
+    primitive.def_abstract_eval(
+        lambda x, functions, **_: x.update(shape=result_shape(x, functions))
+    )
     mlir.register_lowering(primitive, mlir.lower_fun(compiled, multiple_results=False))
     # The transpose of a matrix is the conjugate of its adjoint.
     ad.deflinear2(
         primitive,
-        lambda y, x, here, back: [primitive.bind(y.conj(), here=back, back=here).conj()],
+        lambda y, x, functions, adjoint: [
+            primitive.bind(y.conj(), functions=adjoint, adjoint=functions).conj()
+        ],
     )
 
     def many(args: Any, axes: Any, **functions: ArrayFunctions) -> tuple[Any, int]:

@@ -76,13 +76,13 @@ class Composite(NamedLinop):
         shape: NamedShape,
         linops: Iterable[NamedLinop],
         name: str | None = None,
-        found: CompositionDims | None = None,
+        dims: CompositionDims | None = None,
     ) -> None:
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
-        if found is not None:
-            COMPOSITION_DIMS.keep(self, found)
+        if dims is not None:
+            COMPOSITION_DIMS.keep(self, dims)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:

@@ -102,8 +102,8 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             return _remedy_of_fewer(linop, own_dims, others)
     names_dims = _takes_dims(after) and len(returned) == len(expected)
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
-    for linop, here, there in turned:
-        if {*_named(here)} & {*_named(there)} and iscompatible(here, there):
+    for linop, neighbour, dims in turned:
+        if {*_named(neighbour)} & {*_named(dims)} and iscompatible(neighbour, dims):
             if linop is before and names_dims:
                 return f"Did you mean {after.name} with dims=({_quoted(returned)})?"
             return f"Did you mean {linop.name}{' without .H' if linop.is_adjoint else '.H'}?"

@@ -115,9 +115,9 @@ def simplified_sum(*linops: NamedLinop) -> NamedLinop:
 def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
     """Whether each length that ``zero`` knows is known by one of ``others``."""
     for side in SIDES:
-        known = [other.sizes(side) for other in others]
+        of_others = [other.sizes(side) for other in others]
         for position, size in enumerate(zero.sizes(side)):
-            if size is not None and all(sizes[position] is None for sizes in known):
+            if size is not None and all(sizes[position] is None for sizes in of_others):
                 return False
     return True
 

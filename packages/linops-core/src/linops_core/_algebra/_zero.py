@@ -170,8 +170,8 @@ class Zero(SliceableLinop):
     def _with_lengths(self, lengths: Mapping[NamedDimension, int]) -> Zero:
         """Return the zero operator with these lengths of some dimensions."""
         sizes = {
-            side: known | {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
-            for side, known in self._sizes.items()
+            side: of_side | {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
+            for side, of_side in self._sizes.items()
         }
         return linked_copy(self, None, _sizes=sizes)
 

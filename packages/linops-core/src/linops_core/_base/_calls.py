@@ -66,11 +66,11 @@ class Calls(DimensionedModule):
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
         checked, returned = _NOTHING if facts is None else self._memos.get(CHECKED, _NOTHING)
-        is_known = facts is not None and facts == checked
-        if not is_known:
+        is_checked = facts is not None and facts == checked
+        if not is_checked:
             self._check_vector(x, "input")
         y = self.fn(self, x)
-        if not is_known or getattr(y, "shape", None) != returned:
+        if not is_checked or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
             if facts is not None and has_fixed_lengths(x.shape):
                 CHECKED.keep(self, (facts, y.shape))

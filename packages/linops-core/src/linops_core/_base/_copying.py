@@ -89,7 +89,7 @@ def with_changed_tensors(
 
 def caches_of(module: nn.Module) -> list[tuple[str, Cache]]:
     """Return the caches of a module by name, without those of its parts."""
-    return [(name, own) for name, own in vars(module).items() if isinstance(own, Cache)]
+    return [(name, cache) for name, cache in vars(module).items() if isinstance(cache, Cache)]
 
 
 @Question.inherited

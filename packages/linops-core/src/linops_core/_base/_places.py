@@ -100,7 +100,7 @@ def _two_lengths(
     one: Place,
     size: int,
     other: Place,
-    size_there: int,
+    other_size: int,
 ) -> str:
     """Return the message that one dimension has two lengths."""
     first, second = linops[one[0]], linops[other[0]]
@@ -109,7 +109,7 @@ def _two_lengths(
     name = f"{dim}" if dim == before else f"{before}, which is {dim} further on,"
     return (
         f"{owner}: {name} must have one size, got {size} in {first.signature}, operand "
-        f"{one[0] + 1}, and {size_there} in {second.signature}, operand {other[0] + 1}; "
+        f"{one[0] + 1}, and {other_size} in {second.signature}, operand {other[0] + 1}; "
         "make both with one size"
     )
 

@@ -212,8 +212,8 @@ class Convolution(GridOperator[ExtendedAxis]):
         grid, axes = tuple(range(-self.ndim, 0)), self.axes_for(x, is_back)
 
         def correlation() -> Tensor:
-            own = kernel if is_back else kernel.flip(grid)
-            return correlated(x, own, axes, self.method, is_back=is_back)
+            taps = kernel if is_back else kernel.flip(grid)
+            return correlated(x, taps, axes, self.method, is_back=is_back)
 
         half = kernel if kernel.dtype is torch.complex32 else x
         return in_a_dtype_of_torch(self, half, grid, correlation)

@@ -136,8 +136,8 @@ class GridNames(NamedTuple):
         owner: str,
         placed: tuple[Dims | None, Dims | None, Dims | None],
         batch_shape: Dims | None,
-        here: tuple[str, Dims | None, Dims],
-        there: tuple[str, Dims | None, Dims | None],
+        of_grid: tuple[str, Dims | None, Dims],
+        of_result: tuple[str, Dims | None, Dims | None],
         why: str,
     ) -> Self:
         """Return the names of :meth:`along`, or those of a grid that is last.
@@ -148,7 +148,7 @@ class GridNames(NamedTuple):
             The arguments of :meth:`along`.
         batch_shape : sequence of dimensions, optional
             The dimensions before a grid that is last.
-        here, there : (argument, names, default)
+        of_grid, of_result : (argument, names, default)
             The name of the argument for a grid that is last, in the input and in the output, the
             names that were given and the default. Without a default, the grid has the names of the
             input in the output, of a grid that is last the next ones.
@@ -160,14 +160,16 @@ class GridNames(NamedTuple):
         ValueError
             As :meth:`given`, or if there is a wrong number of names.
         """
-        instead = {"batch_shape": batch_shape, here[0]: here[1], there[0]: there[1]}
-        names = cls.given(owner, *placed, n_dims=len(here[2]), default_to=there[2], instead=instead)
+        instead = {"batch_shape": batch_shape, of_grid[0]: of_grid[1], of_result[0]: of_result[1]}
+        names = cls.given(
+            owner, *placed, n_dims=len(of_grid[2]), default_to=of_result[2], instead=instead
+        )
         if names is not None:
             return names
-        grid = checked_dims(owner, *here, why)
+        grid = checked_dims(owner, *of_grid, why)
         batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-        default = unused_names(grid, {*grid, *batch}) if there[2] is None else there[2]
-        return cls.last(batch, grid, checked_dims(owner, *there[:2], default, why))
+        default = unused_names(grid, {*grid, *batch}) if of_result[2] is None else of_result[2]
+        return cls.last(batch, grid, checked_dims(owner, *of_result[:2], default, why))
 
     @classmethod
     def last(cls, batch: Dims | None, grid: Dims, result: Dims) -> Self:

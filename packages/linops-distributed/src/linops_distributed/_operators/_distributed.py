@@ -202,7 +202,7 @@ class DistributedLinop(NamedLinop):
             if message:
                 words = message if len({*refused.values()}) == 1 else f"on rank {number}: {message}"
                 raise (type(failure) if failure else ValueError)(words) from failure
-        ranks.check_same([call_there for _, call_there in gathered], owner, what)
+        ranks.check_same([other_call for _, other_call in gathered], owner, what)
 
     def _of_dtensor(self, x: DTensor) -> Tensor:
         from torch.distributed.tensor import DTensor

@@ -194,9 +194,9 @@ class DistributedTile(DistributedLinop, Tiled):
         """Return the normal operator; if outputs are not summed, by the normals of the parts."""
         if self.sharding.absent_from(self.oshape):
             normal = NamedLinop.own_normal(self)
-            here = self.sharding.of_vector(self.ishape)
+            of_input = self.sharding.of_vector(self.ishape)
             names = dict(zip(self.ishape, normal.oshape, strict=True))
-            sides: dict[Side, Sharding] = {"input": here, "output": here.renamed(names)}
+            sides: dict[Side, Sharding] = {"input": of_input, "output": of_input.renamed(names)}
             return DistributedSteps(normal, sides, self.ranks)
         # The same names on all ranks, for any parts.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)

@@ -144,9 +144,9 @@ def load_tile(
         if isinstance(spaces, SpacesOfFunction):
             spaces._like = (_without_memory(tile),)
     gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
-    loaded = [(known, message) for known, message in gathered if known is not None]
+    loaded = [(facts, message) for facts, message in gathered if facts is not None]
     ranks.check_same(
-        [loaded[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
+        [loaded[0][0] if facts is None else facts for facts, _ in gathered], owner, "the shape"
     )
     (ishape, oshape, is_endomorphism, placed), message = loaded[0]
     spaces = pickle.loads(message)
@@ -155,8 +155,8 @@ def load_tile(
         tile = ranks.attempted(lambda: tile or (load() if has_work else None), owner, what)
         if spaces is None:
             _idle_like(None, sharding, owner)
-    known = {dim: sizes[dim] for dim in placed}
-    whole = SpacesOfFunction(ishape, oshape) if spaces is None else spaces._with_lengths(known)
+    lengths = {dim: sizes[dim] for dim in placed}
+    whole = SpacesOfFunction(ishape, oshape) if spaces is None else spaces._with_lengths(lengths)
     return LoadedTile(
         tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed)
     )

@@ -113,9 +113,9 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
     placement = {str(dim): name for dim, name in zip(chosen, names, strict=False)}
     sides = [{*known.linop.ishape}, {*known.linop.oshape}]
     for dim, name in zip(chosen, names, strict=False):
-        here, there = sides if dim in sides[0] else sides[::-1]
-        if dim in here - there:
-            others = {str(one): name for one in dims if one in there - here}
+        side, other_side = sides if dim in sides[0] else sides[::-1]
+        if dim in side - other_side:
+            others = {str(one): name for one in dims if one in other_side - side}
             pairs = [{**placement, one: name} for one in others if one not in placement]
             pairs = [pair for pair in pairs if _is_one(known.linop, mesh, pair)]
             placement = draw(st.sampled_from([placement, *pairs]))

@@ -104,9 +104,9 @@ def _write_maps(x: Tensor, maps: Tensor, reference: Tensor, scale: float, reach:
     """Write the maps of images (C, *N), some rows of pixels at a time."""
     n_coils, n_rows, *others = x.shape
     row, column = torch.tril_indices(n_coils, n_coils, device=x.device)
-    n_own = max(1, PIECE // (n_coils**2 * math.prod(others)))
-    for start in range(0, n_rows, n_own):
-        stop = min(start + n_own, n_rows)
+    n_part_rows = max(1, PIECE // (n_coils**2 * math.prod(others)))
+    for start in range(0, n_rows, n_part_rows):
+        stop = min(start + n_part_rows, n_rows)
         first = max(start - reach, 0)
         part = x[:, first : stop + reach] / scale
         matrices = part[row].mul_(part[column].conj()).movedim(0, -1)

@@ -29,7 +29,7 @@ from ._stencil import (
 Dim: TypeAlias = NamedDimension | str
 
 
-_PLANS = {way: Memo[StencilPlan]() for way in ("there", "back")}
+_PLANS = {way: Memo[StencilPlan]() for way in ("forward", "back")}
 """The plans of the forward and of the adjoint operator."""
 
 
@@ -83,12 +83,12 @@ class StencilSums(GridOperator[SlicePair]):
     @staticmethod
     def fn(linop: StencilSums, x: Tensor, /) -> Tensor:
         """Return the sums."""
-        return linear_function(linop._there, linop._back, linop._countable(x))
+        return linear_function(linop._forward, linop._back, linop._countable(x))
 
     @staticmethod
     def adj_fn(linop: StencilSums, x: Tensor, /) -> Tensor:
         """Return the adjoint applied to x."""
-        return linear_function(linop._back, linop._there, linop._countable(x))
+        return linear_function(linop._back, linop._forward, linop._countable(x))
 
     def _countable(self, x: Tensor) -> Tensor:
         """Return x in a dtype that can hold the result, with lazy conjugates resolved."""
@@ -102,10 +102,10 @@ class StencilSums(GridOperator[SlicePair]):
         shift = not self.shape.other_shapes["in_component"]
         return [axis + shift if axis >= 0 else axis for axis in self._places[0]]
 
-    def _there(self, x: Tensor) -> Tensor:
+    def _forward(self, x: Tensor) -> Tensor:
         of, into = self.axis_dims[-1]
         x = x if of else x.unsqueeze(0)
-        y = apply_stencil_plan(x, self._plan("there"), self._numbers)
+        y = apply_stencil_plan(x, self._plan("forward"), self._numbers)
         return y if into else y.squeeze(0)
 
     def _back(self, y: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ class StencilSums(GridOperator[SlicePair]):
         (axis,) = axes
         is_output = self.axis_dims[axis].index(dim) == 1
         pieces = []
-        for step in self._plan("there").steps:
+        for step in self._plan("forward").steps:
             if axis == len(self._runs):
                 number = step.term.output if is_output else step.term.input
                 pieces.append(slice(number, number + 1))

@@ -62,21 +62,21 @@ class FinufftTransform(Interpolate):
         assert isinstance(linop, FinufftTransform)
         locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
         x = linop.gathered_back(x)
-        n_own = locs.ndim - 1 - n_frame_axes
-        return linop.scattered_back(linop._transformed(x, n_own, is_back=True))
+        n_last = locs.ndim - 1 - n_frame_axes
+        return linop.scattered_back(linop._transformed(x, n_last, is_back=True))
 
-    def _transformed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
-        """Return the transform of x, whose last ``n_own`` axes are of the image or the points."""
+    def _transformed(self, x: Tensor, n_last: int, *, is_back: bool) -> Tensor:
+        """Return the transform of x, whose last ``n_last`` axes are of the image or the points."""
         if x.device.type not in (*LIBRARIES, "meta"):
             raise RuntimeError(
                 f'{self.name}: method="finufft" must be used on a CPU or a CUDA device, got '
                 f'{x.device}; make the NUFFT of locations on that device, with method="auto"'
             )
         locs = self.weight_part("locs")
-        at, last = self.frame_axes(x.ndim - n_own)
+        at, last = self.frame_axes(x.ndim - n_last)
         moved = x.movedim(at, last)
-        n_batch_axes = x.ndim - n_own - len(last)
-        batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_own]
+        n_batch_axes = x.ndim - n_last - len(last)
+        batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_last]
         points = locs.shape[len(frames) : -1]
         of_x, of_y = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
         values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)

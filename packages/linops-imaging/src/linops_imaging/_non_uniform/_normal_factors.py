@@ -98,9 +98,9 @@ class NormalFactors(NamedTuple):
         kept = [dim for dim in frames if dim not in merged]
         image = [transform.ishape[axis] for axis in transform.places[0]]
         image_back = [back.oshape[axis] for axis in back.places[0]]
-        there, here = (*column, *kept, *image), (*row, *kept, *image_back)
-        others = [dim for dim in chain.ishape if dim not in there]
-        if others != [dim for dim in chain.oshape if dim not in here]:
+        input_dims, output_dims = (*column, *kept, *image), (*row, *kept, *image_back)
+        others = [dim for dim in chain.ishape if dim not in input_dims]
+        if others != [dim for dim in chain.oshape if dim not in output_dims]:
             return None
         return cls(
             transform,
@@ -108,8 +108,8 @@ class NormalFactors(NamedTuple):
             bool(inner) and acts_as(inner[0], Normal),
             cast("Dense | None", right),
             cast("Dense | None", left),
-            there,
-            here,
+            input_dims,
+            output_dims,
             frozenset(merged),
         )
 

@@ -94,8 +94,8 @@ def line_integrals_of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     sums: list[Tensor] = []
     for part in blocks(longest, n_rows):
         done = 0
-        n_own = part.stop - part.start
-        start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(1)
+        height = part.stop - part.start
+        start = width * torch.arange(height, dtype=torch.int32, device=like.device).unsqueeze(1)
         values = _in_turn(images, axes, part, like)
         for first, slope, length, is_turned in paths(beam, like.dtype, n_views):
             at = torch.addcmul(first.unsqueeze(1), row[part], slope.unsqueeze(1))
@@ -103,7 +103,7 @@ def line_integrals_of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
             index = at.int()
             index += start
             if len(axes) == 2:
-                index += is_turned.unsqueeze(1).int() * (n_own * width)
+                index += is_turned.unsqueeze(1).int() * (height * width)
             weight = at.frac_()
             if result is not None:
                 sums_of_rows = torch.stack([_interpolated(one, index, weight) for one in values])

@@ -56,12 +56,12 @@ class ViewTables(NamedTuple):
     def of_views(self, views: slice) -> ViewTables:
         """Return the tables of some views, whose first ray has the index 0."""
         numbers = tuple([table[views] for table in self.numbers])
-        n_views, n_own = len(self.numbers[0]), len(numbers[0])
+        n_views, n_views_of_part = len(self.numbers[0]), len(numbers[0])
         shares, tangents = (
             None if of_rays is None else of_rays.unflatten(0, (n_views, -1))[views].flatten()
             for of_rays in (self.shares, self.tangents)
         )
-        start = None if n_own == 1 or self.start is None else self.start[:n_own]
+        start = None if n_views_of_part == 1 or self.start is None else self.start[:n_views_of_part]
         return ViewTables(numbers, start, shares, tangents)
 
     def of_rows(self, rows: slice) -> ViewTables:

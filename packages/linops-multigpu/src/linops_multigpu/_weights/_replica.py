@@ -116,7 +116,7 @@ def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[i
     """Return the tensors on a device, by the id of the original tensor."""
     away = nn.Module()
     for number, tensor in enumerate(tensors):
-        if not is_there(tensor, device):
+        if not is_on(tensor, device):
             away.register_buffer(str(number), tensor)
     copies = {id(tensor): tensor for tensor in tensors}
     moved = ModuleMemoryMap().copy_to(away, device)
@@ -125,7 +125,7 @@ def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[i
     return copies
 
 
-def is_there(tensor: Tensor, device: torch.device) -> bool:
+def is_on(tensor: Tensor, device: torch.device) -> bool:
     """Whether a tensor is on the device already."""
     return tensor.device == device
 

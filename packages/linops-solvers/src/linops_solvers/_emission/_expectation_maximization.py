@@ -70,11 +70,11 @@ class ExpectationMaximization(SolverSteps):
             objective = sum(subset.objective(*subset.image(x)) for subset in others)
         self.x = x
         self.image, self.floor = first.image(x)
-        length, size = first.pair.magnitudes([x - before, x])
+        norm_of_change, norm_of_x = first.pair.magnitudes([x - before, x])
         reason = None
-        if length <= max(self.tol, torch.finfo(dtype).eps) * size:
-            reason = reason_of(length, self.tol * size, rounding_of(dtype) * size)
-        values = {"change": length / (size or 1.0)}
+        if norm_of_change <= max(self.tol, torch.finfo(dtype).eps) * norm_of_x:
+            reason = reason_of(norm_of_change, self.tol * norm_of_x, rounding_of(dtype) * norm_of_x)
+        values = {"change": norm_of_change / (norm_of_x or 1.0)}
         if is_watched:
             values["objective"] = objective + first.objective(self.image, self.floor)
         return values, reason

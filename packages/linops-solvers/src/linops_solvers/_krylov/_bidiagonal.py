@@ -33,7 +33,7 @@ class Bidiagonalization:
         alpha = _normalize(self.v.div_(self.unit), A.input)
         self.alpha, self.beta = self._numbers(alpha, beta)
         self.norm = 0.0
-        """The largest length of A v so far: that is at most the norm of A, and soon near it."""
+        """The largest |A v| so far: it is at most the norm of A, and soon near it."""
         self.unseen = 0.0
         """|A^H u| / |A| of the first u, where alpha is set to 0 because that is rounding."""
         self.image: Tensor | None = None
@@ -45,9 +45,9 @@ class Bidiagonalization:
             check_scale(A.owner, unit, self.dtype)
             self.alpha, self.unit = self.alpha * (self.unit / unit), unit
             of_adjoint = A, self.u, self.v, self.alpha, self.image / unit, unit
-            rounding, size = adjoint_rounding(*of_adjoint)
+            rounding, bound_of_A = adjoint_rounding(*of_adjoint)
             if self.alpha <= rounding:  # A^H u is only rounding
-                self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
+                self.unseen, self.alpha = self.alpha / (bound_of_A or 1.0), 0.0
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors of the same reduction."""
@@ -57,10 +57,10 @@ class Bidiagonalization:
         del image  # freed here, because the result of the adjoint needs the memory
         beta = _normalize(self.u, self.A.output)
         self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")
-        alpha, *lengths = self.A.input.measured([], [self.v, *others])
+        alpha, *norms = self.A.input.measured([], [self.v, *others])
         self.v.div_(torch.where(alpha > 0, alpha, 1))
         before = self.alpha
-        self.alpha, self.beta, *measured = self._numbers(alpha, beta, *lengths)
+        self.alpha, self.beta, *measured = self._numbers(alpha, beta, *norms)
         self.norm = max(self.norm, math.hypot(before, self.beta))
         return measured
 
@@ -76,9 +76,9 @@ class Bidiagonalization:
 
 def _normalize(x: Tensor, space: Space) -> Tensor:
     """Divide x by its norm, in place, and return the norm; zeros stay."""
-    length = space.norm(x)
-    x.div_(torch.where(length > 0, length, 1))
-    return length
+    norm = space.norm(x)
+    x.div_(torch.where(norm > 0, norm, 1))
+    return norm
 
 
 def rotation(a: float, b: float) -> tuple[float, float, float]:

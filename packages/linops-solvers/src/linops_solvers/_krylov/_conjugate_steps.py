@@ -83,16 +83,16 @@ class ConjugateSteps(SolverSteps):
         residual = residual / unit
         x = torch.zeros_like(residual) if x0 is None else at_least_single(x0) / unit
         self.x, self.residual, self.unit = x, residual, unit
-        length = size = space.norm(residual)
-        loss = 0.0 * length
+        norm_of_residual = norm_of_y = space.norm(residual)
+        loss = 0.0 * norm_of_residual
         if x0 is not None:
             scaled = y / unit
-            size = space.norm(scaled)
+            norm_of_y = space.norm(scaled)
             # x^H A x / 2 - Re x^H y, where A x is y less the residual.
             loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
         if space.systems or not is_read:
-            self.norm_of_A = torch.zeros_like(length)
-        numbers: list[Any] = [size, loss, length, 0.0 * length]
+            self.norm_of_A = torch.zeros_like(norm_of_residual)
+        numbers: list[Any] = [norm_of_y, loss, norm_of_residual, 0.0 * norm_of_residual]
         if is_read:
             numbers = on_host(*numbers)
             if self.is_guessed and is_any(numbers[2] <= tolerances[0] * numbers[0]):
@@ -109,10 +109,10 @@ class ConjugateSteps(SolverSteps):
     @torch.no_grad()
     def largest_image(self) -> Scalars:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
-        x, length = self.x, self.space.norm
+        x, norm = self.x, self.space.norm
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
-        estimate = length(self.forward(first)) / length(first) * length(x)
+        estimate = norm(self.forward(first)) / norm(first) * norm(x)
         (number,) = on_host(estimate.nan_to_num(0.0))
         return number  # type: ignore[no-any-return]
 
@@ -169,7 +169,7 @@ class ConjugateSteps(SolverSteps):
         for _ in range(count):
             self.advance()
         refused = cast(Tensor, self.check.refused)
-        x = torch.where(refused, torch.nan, self.x * self.own_unit())
+        x = torch.where(refused, torch.nan, self.x * self.unit_of_x())
         return to_half(x, self._y.dtype)
 
     def fingerprint(self) -> dict[str, object]:
@@ -207,29 +207,31 @@ class ConjugateSteps(SolverSteps):
         pairs = [(p, q), (z, q)][: 1 + (self.iteration < N_CHECKED or is_at_once)]
         curvature, *others = self.numbers(pairs, [p, q, self.residual][: 2 + is_at_once])
         cross: Any = others.pop(0) if len(pairs) > 1 else None
-        length, image_length = others[:2]
+        norm_of_p, norm_of_q = others[:2]
         if is_at_once:
             self.energy = others[2] ** 2
-        norm, before = largest_ratio(self.norm_of_A, image_length, length), self.energy
-        step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
+        norm_of_A, before = largest_ratio(self.norm_of_A, norm_of_q, norm_of_p), self.energy
+        floor = check.noise * norm_of_A * norm_of_p * norm_of_p
+        step = self.ratio(before, curvature, curvature.real > floor)
         self.x = scaled_sum(self.x, step, p, self.x)
         self.residual = scaled_sum(self.residual, -step, q, self.residual)
         self.image = self._searched = None
         del pairs, q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
-        energies = self.next_energy(step, cross.real, image_length) if is_at_once else None
+        energies = self.next_energy(step, cross.real, norm_of_q) if is_at_once else None
         if energies is None:  # without a preconditioner it is |r|^2, and read as that
             z = self._searched
-            sizes = (self.residual, z) if self.preconditioner or not self.is_read else ()
-            energy, *norms = self.numbers([(self.residual, z)], sizes)
+            vectors = (self.residual, z) if self.preconditioner or not self.is_read else ()
+            energy, *norms = self.numbers([(self.residual, z)], vectors)
             energies = [energy, *(norms or [energy.real**0.5] * 2)]
             del z
         energy, residual, searched = energies
         cross = cross if self.iteration < N_CHECKED else None
-        numbers = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
+        norms = [norm_of_p, norm_of_q, norm_of_A, residual, searched]
+        numbers = [curvature, energy, step, *norms, cross]
         check.step(StepNumbers(*(on_host(*numbers) if self.is_read else numbers)))
         self.factor = self.ratio(energy, before, before > 0)
-        self.energy, self.norm_of_A = energy.real, norm
+        self.energy, self.norm_of_A = energy.real, norm_of_A
         self.iteration += 1
 
     def numbers(
@@ -241,41 +243,41 @@ class ConjugateSteps(SolverSteps):
             return space.measured(pairs, vectors)
         if not space.is_whole:
             return on_host(*space.measured(pairs, vectors))
-        products, lengths = host_products_and_norms(pairs, vectors)
+        products, norms = host_products_and_norms(pairs, vectors)
         if not space.has_complex_products:
             products = [product.real for product in products]
-        return [*products, *lengths]
+        return [*products, *norms]
 
-    def next_energy(self, step: Scalars, cross: float, image_length: float) -> list[Any] | None:
+    def next_energy(self, step: Scalars, cross: float, norm_of_q: float) -> list[Any] | None:
         """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
 
         None if the terms cancel, because too few digits would be left. The next step measures
         |r|^2 again, so errors do not accumulate.
         """
-        terms = self.energy + (step * image_length) ** 2
+        terms = self.energy + (step * norm_of_q) ** 2
         energy = terms - 2 * step * cross
         if not energy > 0.01 * terms:
             return None
         bound = math.sqrt(energy + 4 * torch.finfo(self.residual.dtype).eps * terms)
         return [energy, bound, bound]
 
-    def own_unit(self) -> Scalars:
+    def unit_of_x(self) -> Scalars:
         """Return the unit of x."""
         unit, unit_of_A = self.unit, self.unit_of_A
         return unit if unit_of_A is None else unit / unit_of_A
 
     def result(self) -> Tensor:
         """Return a new x in the unit of y."""
-        x, is_extreme = self.x * self.own_unit(), self.unit_of_A is not None
+        x, is_extreme = self.x * self.unit_of_x(), self.unit_of_A is not None
         return in_given_precision(_NAME, x, self._y.dtype, may_be_extreme=is_extreme)
 
     def check_underflow(self, x: Tensor) -> None:
         """Raise an error if the result lost digits because the dtype cannot hold small numbers."""
-        exact, length = self.x.detach(), self.space.norm
+        exact, norm = self.x.detach(), self.space.norm
         if self.unit_of_A is None and x.dtype == exact.dtype:
             return
-        lost = length(at_least_single(x.detach()) / self.own_unit() - exact)
-        if not bool((lost <= torch.finfo(x.dtype).eps * length(exact)).all()):
+        lost = norm(at_least_single(x.detach()) / self.unit_of_x() - exact)
+        if not bool((lost <= torch.finfo(x.dtype).eps * norm(exact)).all()):
             raise ArithmeticError(
                 f"{_NAME}: the scale of A must be such that the solution is in the range of "
                 f"{x.dtype}, got numbers too small for it"
@@ -294,7 +296,7 @@ class ConjugateSteps(SolverSteps):
         if unit is not None:
             self.unit_of_A, self.x, image = unit, self.x * unit, image / unit
         if self.is_read and self.is_guessed:
-            (self.check.length,) = on_host(self.space.norm(self.x))
+            (self.check.norm_of_x,) = on_host(self.space.norm(self.x))
         return image
 
     def norm(self) -> float:
@@ -324,10 +326,10 @@ class ConjugateSteps(SolverSteps):
         check = self.check
         if not self.is_shown and None in check.reasons:
             return {}
-        values = {"residual": largest_number(safe_ratio(check.residual, check.size))}
+        values = {"residual": largest_number(safe_ratio(check.residual, check.norm_of_y))}
         if self.is_shown:
-            unit, own_unit = on_host(self.unit, self.own_unit())
-            losses = check.loss * own_unit * unit
+            unit, unit_of_x = on_host(self.unit, self.unit_of_x())
+            losses = check.loss * unit_of_x * unit
             values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
         if "decrease" in self.progress.goals:
             values["decrease"] = largest_number(check.drop)

@@ -34,7 +34,7 @@ class StepNumbers(NamedTuple):
 
     curvature: Products  # p^H A p
     energy: Products  # r^H z
-    step: Scalars  # length of the step along p; 0 if the curvature is lost in rounding
+    step: Scalars  # s of the step s p; 0 if the curvature is lost in rounding
     direction: Scalars  # |p|
     image: Scalars  # |A p|
     norm: Scalars  # largest |A p| / |p| so far
@@ -61,7 +61,7 @@ class ConvergenceCheck:
         is_read: bool = True,
     ) -> None:
         self.dtype, self.has_preconditioner, self.is_read = dtype, has_preconditioner, is_read
-        size, loss, residual, image = numbers
+        norm_of_y, loss, residual, image = numbers
         self.gtol, self.ltol = tolerances
         self.precision = precision = torch.finfo(dtype).eps
         self.root, self.rounding = precision**0.5, rounding_of(dtype)
@@ -70,25 +70,25 @@ class ConvergenceCheck:
         self.noise = max(64 * sums, 4 * precision)
         # Rounding of p'^H A p times the factor of p' in p, for two directions.
         self.unconjugate: Scalars = 0.0
-        self.reasons: list[StopReason | None] = [None] * len(_list(size)) if is_read else []
-        self.active: Mask = (size >= 0) | (size != size)
-        self.waiting: Mask = size < 0
-        self.refused: Mask = size < 0  # where an error is not raised because no value is read
-        self._check_finite(size, loss, residual, image)
+        self.reasons: list[StopReason | None] = [None] * len(_list(norm_of_y)) if is_read else []
+        self.active: Mask = (norm_of_y >= 0) | (norm_of_y != norm_of_y)
+        self.waiting: Mask = norm_of_y < 0
+        self.refused: Mask = norm_of_y < 0  # where an error is not raised because no value is read
+        self._check_finite(norm_of_y, loss, residual, image)
         # For a right-hand side of zero the tolerance is relative to this.
-        size = size + residual * (size == 0)
-        self.size, self.loss, self.residual = size, loss, residual
+        norm_of_y = norm_of_y + residual * (norm_of_y == 0)
+        self.norm_of_y, self.loss, self.residual = norm_of_y, loss, residual
         # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
         self.norm: Scalars = 1.0
-        self.length = image
+        self.norm_of_x = image
         self.drop: Scalars = 0.0  # of the loss in the last step, relative to it
         self.age = 0  # number of steps since the residual was computed
-        self.verified = math.inf + 0.0 * size
-        self.goal = self._reachable(self.rounding * size, precision * size)
+        self.verified = math.inf + 0.0 * norm_of_y
+        self.goal = self._reachable(self.rounding * norm_of_y, precision * norm_of_y)
         self.energy = self.searched = residual
         self.n_steps = 0
         self.stop(self._is_proved(), StopReason.CONVERGED)
-        self.stop(residual <= precision * size, StopReason.ROUNDING)
+        self.stop(residual <= precision * norm_of_y, StopReason.ROUNDING)
 
     def restore(self, reasons: list[StopReason | None]) -> None:
         """Take the reasons of a checkpoint, whose numbers were loaded; move these to the host."""
@@ -117,14 +117,14 @@ class ConvergenceCheck:
         decrease = 0.5 * step * before
         self.n_steps, self.age = self.n_steps + 1, self.age + 1
         self.norm, self.residual = measured.norm, measured.residual
-        self.length = self.length + step * measured.direction
+        self.norm_of_x = self.norm_of_x + step * measured.direction
         self.loss = self.loss - decrease
-        self._check_finite(*measured[:5], *measured[6:-1], self.length)
+        self._check_finite(*measured[:5], *measured[6:-1], self.norm_of_x)
         self._check_curvature(measured)
         self.stop(step == 0, StopReason.ROUNDING)
         # A residual that is lost in rounding does not decrease the loss.
-        is_lost = self.residual <= self.precision * self.size
-        is_still = (decrease <= self.ltol * size_of(self.loss)) | is_lost | (self.ltol == 0)
+        is_lost = self.residual <= self.precision * self.norm_of_y
+        is_still = (decrease <= self.ltol * magnitude_of(self.loss)) | is_lost | (self.ltol == 0)
         if not self.is_read:
             self.stop(is_lost, StopReason.ROUNDING)
         elif self.gtol or not self.ltol:
@@ -135,7 +135,7 @@ class ConvergenceCheck:
             self.stop(is_still, StopReason.STALLED)
         if not self.is_read or is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-        self.drop = safe_ratio(decrease, size_of(self.loss))
+        self.drop = safe_ratio(decrease, magnitude_of(self.loss))
         if self.n_steps <= N_CHECKED:
             self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
@@ -151,10 +151,10 @@ class ConvergenceCheck:
             for unsure, reason in zip(is_unsure, self.reasons, strict=True)
         )
 
-    def verify(self, residual: Scalars, length: Scalars) -> None:
+    def verify(self, residual: Scalars, norm_of_x: Scalars) -> None:
         """Take the residuals computed anew and |x|; systems above the tolerance go on."""
-        self._check_finite(residual, length)
-        self.residual, self.length, self.age = residual, length, 0
+        self._check_finite(residual, norm_of_x)
+        self.residual, self.norm_of_x, self.age = residual, norm_of_x, 0
         self.active, self.waiting = self.waiting, self.waiting & False
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.goal = self._reachable(self._drift(), self._drift())
@@ -166,14 +166,16 @@ class ConvergenceCheck:
     def complaint(self) -> str | None:
         """Return the warning if a residual misses its tolerance by far, else None."""
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, self.root)
-        growth = safe_ratio(self.norm * self.length, self.size)
-        systems = zip(self.reasons, *map(_list, (self.residual, self.size, growth)), strict=True)
-        for index, (reason, residual, size, grown) in enumerate(systems):
+        growth = safe_ratio(self.norm * self.norm_of_x, self.norm_of_y)
+        systems = zip(
+            self.reasons, *map(_list, (self.residual, self.norm_of_y, growth)), strict=True
+        )
+        for index, (reason, residual, norm_of_y, grown) in enumerate(systems):
             is_over = reason is StopReason.ROUNDING or grown * self.root > 1
-            if residual > tolerance * size and reason is not StopReason.CONVERGED and is_over:
+            if residual > tolerance * norm_of_y and reason is not StopReason.CONVERGED and is_over:
                 return (
                     f"{_NAME}: the residual |A x - y|{self._name_of(index)} must fall to gtol |y|, "
-                    f"{self.gtol:.2g} |y|, got {residual / size:.2g} |y| and |A| |x| of up to "
+                    f"{self.gtol:.2g} |y|, got {residual / norm_of_y:.2g} |y| and |A| |x| of up to "
                     f"{grown:.2g} |y|, and more steps do not help in {self.dtype}: A is singular "
                     "or nearly so, and y may be out of its range; add a multiple of the identity "
                     "to A, take a wider dtype, or use lsqr"
@@ -186,16 +188,16 @@ class ConvergenceCheck:
 
     def _drift(self) -> Scalars:
         """Return the rounding of the residual; it grows as the root, because signs are random."""
-        return self.rounding * math.sqrt(1 + self.age) * self.norm * self.length
+        return self.rounding * math.sqrt(1 + self.age) * self.norm * self.norm_of_x
 
     def _is_proved(self) -> Mask:
-        return (self.residual == 0) & (self.length == 0) | (
-            self.residual + self._drift() <= self.gtol * self.size
+        return (self.residual == 0) & (self.norm_of_x == 0) | (
+            self.residual + self._drift() <= self.gtol * self.norm_of_y
         )
 
     def _reachable(self, rounding: Scalars, lowest: Scalars) -> Scalars:
         """Return the residual at which to compute it anew: one that proves, else ``lowest``."""
-        proves, floor = self.gtol * self.size - rounding, self.precision * self.size
+        proves, floor = self.gtol * self.norm_of_y - rounding, self.precision * self.norm_of_y
         lowest = lowest + (floor - lowest) * (lowest < floor)
         return proves + (lowest - proves) * (proves < floor)
 
@@ -203,35 +205,35 @@ class ConvergenceCheck:
         """Refuse systems whose p^H A p shows that A is not Hermitian positive definite."""
         curvature, _, step, direction, image, norm, _, _, cross = measured
         # The rounding of an inner product is far below the root of the precision.
-        size, floor = direction * image, self.noise * norm * direction * direction
-        bad = (size_of(curvature - curvature.real) > self.root * size + floor) | (
+        bound, floor = direction * image, self.noise * norm * direction * direction
+        bad = (magnitude_of(curvature - curvature.real) > self.root * bound + floor) | (
             curvature.real < -floor
         )
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * image >= norm * direction
-        bad = bad | ((curvature.real <= floor) & is_large) | (size == 0)
+        bad = bad | ((curvature.real <= floor) & is_large) | (bound == 0)
         got = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
-        self._refuse(bad, "A", got, curvature, size)
+        self._refuse(bad, "A", got, curvature, bound)
         if cross is None:
             return
         self._check_finite(cross)
-        lengths, apart = direction + self.searched, size_of(cross - curvature)
-        rounding = self.noise * norm * lengths**2 + self.unconjugate
-        bad = (apart > self.root * image * lengths + rounding) & (step != 0)
+        norms, apart = direction + self.searched, magnitude_of(cross - curvature)
+        rounding = self.noise * norm * norms**2 + self.unconjugate
+        bad = (apart > self.root * image * norms + rounding) & (step != 0)
         got = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
         subject = "A or the preconditioner" if self.has_preconditioner else "A"
-        self._refuse(bad, subject, got, cross, curvature, safe_ratio(apart, image * lengths))
+        self._refuse(bad, subject, got, cross, curvature, safe_ratio(apart, image * norms))
 
     def _check_energy(self, energy: Products, searched: Scalars) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
         if not self.has_preconditioner:
             return  # it is |r|^2
-        size = self.residual * searched
-        bad = (size_of(energy - energy.real) > self.root * size) | (
-            energy.real <= self.precision * size
+        bound = self.residual * searched
+        bad = (magnitude_of(energy - energy.real) > self.root * bound) | (
+            energy.real <= self.precision * bound
         )
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
@@ -239,15 +241,15 @@ class ConvergenceCheck:
         """Note the rounding of conjugacy of the next direction."""
         # The rounding of the residual is that of the larger term of its difference. The rounding of
         # the step is that of the curvature, in which larger terms may cancel.
-        curvature = size_of(measured.curvature.real)
+        curvature = magnitude_of(measured.curvature.real)
         cancelled = 1 + safe_ratio(measured.norm * measured.direction**2, curvature)
         scaling = safe_ratio(measured.searched, measured.residual)
         rounded = measured.searched + measured.step * measured.image * scaling * cancelled
-        factor = size_of(safe_ratio(measured.energy.real, self.energy))
+        factor = magnitude_of(safe_ratio(measured.energy.real, self.energy))
         self.unconjugate = self.noise * factor * measured.image * rounded
 
     def _check_finite(self, *numbers: Products) -> None:
-        total = size_of(sum(numbers))  # not finite where one of them is not
+        total = magnitude_of(sum(numbers))  # not finite where one of them is not
         if not self.is_read:
             self.refused = self.refused | self.active & ~torch.as_tensor(total).isfinite()
         elif not math.isfinite(sum(_list(total))):
@@ -291,7 +293,7 @@ def on_host(*scalars: Products | None) -> list[Any]:
     return [next(read) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
 
 
-def size_of(numbers: Products) -> Scalars:
+def magnitude_of(numbers: Products) -> Scalars:
     """Return the magnitudes."""
     return numbers.abs() if isinstance(numbers, Tensor) else abs(numbers)
 

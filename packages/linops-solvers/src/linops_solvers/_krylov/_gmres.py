@@ -95,7 +95,7 @@ class _Steps(SquareSteps):
     def begin(self) -> None:
         """Start at the residual."""
         self.n_steps = 0
-        self.basis[0].copy_(self.system.residual.flatten()).div_(self.system.length or 1.0)
+        self.basis[0].copy_(self.system.residual.flatten()).div_(self.system.misfit or 1.0)
         self.hessenberg = torch.zeros(
             self.restart + 1, self.restart, dtype=torch.complex128, device="cpu"
         )
@@ -105,7 +105,7 @@ class _Steps(SquareSteps):
         said, is_whole = self.add()
         reason = None
         if said <= self.system.goal or is_whole:
-            reason, said = self.system.moved_to(self.x(), said), self.system.length
+            reason, said = self.system.moved_to(self.x(), said), self.system.misfit
             self.begin()
         return self.system.values(said), reason
 
@@ -121,14 +121,15 @@ class _Steps(SquareSteps):
         (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
         new.addmv_(basis.mT, parts, alpha=-1)
         products = products + parts
-        length = system.space.norm(new)
-        *column, size, norm = torch.cat([products, torch.stack([length, square.sqrt()])]).tolist()
-        size, norm = complex(size).real, complex(norm).real
+        norm_of_rest = system.space.norm(new)
+        norms = torch.stack([norm_of_rest, square.sqrt()])
+        *column, rest, norm = torch.cat([products, norms]).tolist()
+        rest, norm = complex(rest).real, complex(norm).real
         system.note_norm(norm)
-        is_last = size <= 4 * torch.finfo(new.real.dtype).eps * norm
+        is_last = rest <= 4 * torch.finfo(new.real.dtype).eps * norm
         if not is_last:
-            new.div_(length)
-        column.append(0.0 if is_last else size)
+            new.div_(norm_of_rest)
+        column.append(0.0 if is_last else rest)
         self.n_steps = number + 1
         self.hessenberg[: number + 2, number] = torch.tensor(
             column, dtype=torch.complex128, device="cpu"
@@ -144,7 +145,7 @@ class _Steps(SquareSteps):
         count = self.n_steps
         hessenberg = self.hessenberg[: count + 1, :count]
         right = hessenberg.new_zeros(count + 1, 1)
-        right[0] = self.system.length
+        right[0] = self.system.misfit
         rounding = count * rounding_of(self.system.dtype)
         solution = torch.linalg.lstsq(hessenberg, right, rcond=rounding, driver="gelsd").solution
         misfit = torch.linalg.vector_norm(right - hessenberg @ solution)

@@ -29,7 +29,7 @@ class Norms(NamedTuple):
 
     residual: float  # |r|
     gradient: float  # |A^H r|
-    norm: float  # |A|, the largest length of A v for a unit vector v so far
+    norm: float  # the largest |A v| for a unit vector v so far
     condition: float  # |A| |A^+|
     x: float  # |x|
 
@@ -155,7 +155,7 @@ class _Steps(SolverSteps):
         self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
         if self.x0 is not None:
             check_like(A.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
-        self.x, self.size = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
+        self.x, self.norm_of_y = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
         self.exponent, self.gain = _exponent(self.unit), 1.0
         # The claims of the recurrence that x itself did not confirm.
         self.denied = {"CONVERGED": math.inf, "LEAST_SQUARES": math.inf}
@@ -192,7 +192,7 @@ class _Steps(SolverSteps):
         is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
         self.progress.goals["gradient"] = self.options.atol if is_far else 0.0
         values = {
-            "residual": norms.residual / self.size,
+            "residual": norms.residual / self.norm_of_y,
             "gradient": norms.relative_gradient,
             "objective": self.objective(norms.residual),
             "condition": norms.condition,
@@ -213,11 +213,11 @@ class _Steps(SolverSteps):
     def reason_at_start(self) -> StopReason:
         """Return the reason to stop if the first residual, or its gradient, is 0."""
         rounding = rounding_of(self.dtype)
-        if not self.size and self.x0 is None:
+        if not self.norm_of_y and self.x0 is None:
             return StopReason.CONVERGED
-        if not self.size:
-            size, moved = self.A.magnitudes([], [self.y, self.A.forward(self.x0)])
-            is_proved = rounding * moved <= self.options.btol * size
+        if not self.norm_of_y:
+            norm_of_y, norm_of_image = self.A.magnitudes([], [self.y, self.A.forward(self.x0)])
+            is_proved = rounding * norm_of_image <= self.options.btol * norm_of_y
             return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
         is_proved = self.pair.unseen + rounding <= self.options.atol
         return StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
@@ -228,7 +228,7 @@ class _Steps(SolverSteps):
 
     def goal(self, norms: Norms) -> float:
         """Return the largest |r| allowed."""
-        return self.options.btol * self.size + self.options.atol * norms.norm * norms.x
+        return self.options.btol * self.norm_of_y + self.options.atol * norms.norm * norms.x
 
     def judged(self, norms: Norms) -> tuple[Norms, StopReason | None]:
         """Return the norms, and the reason to stop by the rules of Paige and Saunders, section 6.
@@ -237,9 +237,9 @@ class _Steps(SolverSteps):
         when the claim has halved.
         """
         atol, precision = self.options.atol, self.precision
-        size, goal, claim = norms.norm * norms.x + self.size, self.goal(norms), None
+        scale, goal, claim = norms.norm * norms.x + self.norm_of_y, self.goal(norms), None
         # Below the precision, the vectors do not follow the recurrence.
-        if norms.residual <= goal and goal >= precision * size:
+        if norms.residual <= goal and goal >= precision * scale:
             claim, said = StopReason.CONVERGED, norms.residual
         elif norms.relative_gradient <= atol and atol >= precision:
             claim, said = StopReason.LEAST_SQUARES, norms.relative_gradient
@@ -254,7 +254,7 @@ class _Steps(SolverSteps):
                 return measured, claim
             self.denied[claim.name] = said
         smallest = min(
-            norms.relative_gradient, 1 / max(norms.condition, 1.0), norms.residual / size
+            norms.relative_gradient, 1 / max(norms.condition, 1.0), norms.residual / scale
         )
         is_ill_conditioned = 0 < self.options.conlim <= norms.condition
         if not is_ill_conditioned and smallest > precision:
@@ -272,25 +272,26 @@ class _Steps(SolverSteps):
         if with_gradient:
             gradient = self.A.adjoint(residual) / self.pair.unit
             vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
-        moved, size, *slopes, length = self.A.magnitudes(vectors, [residual])
+        moved, norm_of_x, *slopes, misfit = self.A.magnitudes(vectors, [residual])
         moved /= self.gain
         measured = norms._replace(
-            residual=math.hypot(length, damping * moved),
+            residual=math.hypot(misfit, damping * moved),
             x=moved,
             gradient=slopes[0] if with_gradient else norms.gradient,
         )
-        rounding = rounding_of(self.dtype) * self.pair.norm * size * self.pair.unit
+        rounding = rounding_of(self.dtype) * self.pair.norm * norm_of_x * self.pair.unit
         return measured, rounding
 
     def complain(self, norms: Norms) -> None:
         """Warn users who do not look at the reason."""
         coarse = math.sqrt(self.precision)
         atol, btol = max(self.options.atol, coarse), max(self.options.btol, coarse)
-        goal, gradient = btol * self.size + atol * norms.norm * norms.x, norms.relative_gradient
+        goal = btol * self.norm_of_y + atol * norms.norm * norms.x
+        gradient = norms.relative_gradient
         if norms.residual > goal and gradient > atol:
             self.progress.warn_once(
                 f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "
-                f"atol |A| |r|, got |r| = {norms.residual / self.size:.2g} |y| and |A^H r| = "
+                f"atol |A| |r|, got |r| = {norms.residual / self.norm_of_y:.2g} |y| and |A^H r| = "
                 f"{gradient:.2g} |A| |r|, and more steps do not help in {self.dtype}: A is too "
                 f"ill-conditioned (about {norms.condition:.2g}); give damp, a wider dtype or a "
                 "preconditioned A"

@@ -68,7 +68,7 @@ class LSMR:
     def step(self, x: Tensor) -> Norms:
         """Do one step of the bidiagonalisation and move x, in place."""
         pair = self.pair
-        (length,) = pair.step(x)
+        (norm_of_x,) = pair.step(x)
         turned, damped, alpha_hat = rotation(self.alpha_bar, self.damp)
         rho_before, rho_bar_before, zeta_before = self.rho, self.rho_bar, self.zeta
         cosine, sine, self.rho = rotation(alpha_hat, pair.beta)
@@ -103,5 +103,5 @@ class LSMR:
             gradient=abs(self.zeta_bar),
             norm=math.hypot(pair.norm, self.damp),
             condition=condition,
-            x=length / self.gain,  # of the previous x, which saves a wait for the device
+            x=norm_of_x / self.gain,  # of the previous x, which saves a wait for the device
         )

@@ -102,7 +102,7 @@ class LSQR:
         """Do one step of the bidiagonalisation and move x, in place."""
         pair, damp = self.pair, self.damp
         before = pair.alpha
-        (length,) = pair.step(self.w)
+        (norm_of_w,) = pair.step(self.w)
         self.norm_squared += before**2 + pair.beta**2 + damp**2
         cosine, sine, rho_bar = rotation(self.rho_bar, damp)
         psi, phi_bar = sine * self.phi_bar, cosine * self.phi_bar
@@ -111,11 +111,11 @@ class LSQR:
         phi, self.phi_bar = cosine * phi_bar, sine * phi_bar
         x.add_(self.w, alpha=phi / rho * self.gain)
         self.w = scaled_sum(pair.v, -theta / rho, self.w, self.w)
-        self.inverse_squared += (length / rho) ** 2
+        self.inverse_squared += (norm_of_w / rho) ** 2
         self.damped_squared += psi**2
         delta, gamma_bar = self.sine * rho, -self.cosine * rho
         rest = phi - delta * self.z
-        length_of_x = math.sqrt(self.x_squared + (rest / gamma_bar) ** 2)
+        norm_of_x = math.sqrt(self.x_squared + (rest / gamma_bar) ** 2)
         self.cosine, self.sine, gamma = rotation(gamma_bar, theta)
         self.z = rest / gamma
         self.x_squared += self.z**2
@@ -124,5 +124,5 @@ class LSQR:
             gradient=pair.alpha * abs(sine * phi),
             norm=math.hypot(pair.norm, damp),
             condition=math.sqrt(self.norm_squared) * math.sqrt(self.inverse_squared),
-            x=length_of_x,
+            x=norm_of_x,
         )

@@ -76,10 +76,10 @@ class _Steps(SquareSteps):
     def begin(self) -> None:
         """Start at the residual that was computed anew."""
         system = self.system
-        self.moved, self.v = system.x, system.residual / (system.length or 1.0)
+        self.moved, self.v = system.x, system.residual / (system.misfit or 1.0)
         self.before = torch.zeros_like(system.y)
         self.older, self.old = torch.zeros_like(system.x), torch.zeros_like(system.x)
-        self.beta, self.said, self.drift = 0.0, system.length, 0.0
+        self.beta, self.said, self.drift = 0.0, system.misfit, 0.0
         self.cosine, self.sine, self.delta_bar, self.epsilon = -1.0, 0.0, 0.0, 0.0
 
     def x(self) -> Tensor:
@@ -91,11 +91,11 @@ class _Steps(SquareSteps):
         system, v, precision = self.system, self.v, torch.finfo(self.system.dtype).eps
         image = system.forward(v)
         pairs = [(v, image), (self.before, image)]
-        alpha, cross, size = system.space.measured(pairs, [image])
+        alpha, cross, norm_of_image = system.space.measured(pairs, [image])
         rest = torch.sub(image, self.before, alpha=self.beta).sub_(alpha.real * v)
-        rest_size = system.space.norm(rest)
-        curvature, crossed, left, length = host_numbers(alpha, cross, rest_size, size)
-        system.note_norm(length)
+        norm_of_rest = system.space.norm(rest)
+        curvature, crossed, left, norm = host_numbers(alpha, cross, norm_of_rest, norm_of_image)
+        system.note_norm(norm)
         rounding = 8 * precision * system.norm
         # Loss of orthogonality of the vectors, each of which is a difference.
         drift = (system.norm * self.drift + rounding) / self.beta if self.beta else 0.0
@@ -121,7 +121,7 @@ class _Steps(SquareSteps):
             return system.values(self.said), None
         reason = system.settled(self.moved, self.said)
         self.begin()
-        return system.values(system.length), reason
+        return system.values(system.misfit), reason
 
 
 def _check_hermitian(

@@ -43,15 +43,15 @@ class SquareSystem:
         self.unit = self.space.unit_of(owner, at_least_single(y), residual)
         self.y, self.residual = at_least_single(y) / self.unit, residual / self.unit
         self.x = torch.zeros_like(self.y) if x0 is None else at_least_single(x0) / self.unit
-        self.size, self.length, self.moved = self.lengths(self.y, self.residual, self.x)
-        self.size = self.size or self.length
+        self.norm_of_y, self.misfit, self.norm_of_x = self.norms(self.y, self.residual, self.x)
+        self.norm_of_y = self.norm_of_y or self.misfit
         self.norm = 0.0
         """The largest |A v| / |v| so far."""
         self.complaint: str | None = None
         """Why x is not a solution although more steps do not help."""
         self.is_least_squares = False
 
-    def lengths(self, *vectors: Tensor) -> list[float]:
+    def norms(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
         return magnitudes(self.owner, (self.space, vectors))
 
@@ -59,62 +59,62 @@ class SquareSystem:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
         self.norm = max(self.norm, check_finite(self.owner, norm, self.dtype))
 
-    def values(self, length: float) -> dict[str, float]:
+    def values(self, misfit: float) -> dict[str, float]:
         """Return the values of a step, given the norm of the residual."""
-        return {"residual": length / (self.size or 1.0)}
+        return {"residual": misfit / (self.norm_of_y or 1.0)}
 
     def reason_at_start(self) -> StopReason | None:
         """Return the reason to stop before the first step, or None."""
-        return StopReason.CONVERGED if self.length <= self.tol * self.size else None
+        return StopReason.CONVERGED if self.misfit <= self.tol * self.norm_of_y else None
 
     @property
     def goal(self) -> float:
         """The norm of a residual at which it is computed anew."""
-        goal = self.tol * self.size
-        return max(goal - self._noise_of(self.moved), 0.5 * goal)
+        goal = self.tol * self.norm_of_y
+        return max(goal - self._noise_of(self.norm_of_x), 0.5 * goal)
 
-    def _noise_of(self, moved: float) -> float:
-        """Return a bound of the rounding of the residual of an x of this length."""
-        return rounding_of(self.dtype) * (self.norm * moved + self.size)
+    def _noise_of(self, norm_of_x: float) -> float:
+        """Return a bound of the rounding of the residual of an x of this norm."""
+        return rounding_of(self.dtype) * (self.norm * norm_of_x + self.norm_of_y)
 
     def take(self, x: Tensor) -> tuple[float, float]:
         """Take x if its residual is smaller; return its residual, and a bound of the rounding."""
         residual = self.y - self.forward(x)
-        length, moved = self.lengths(residual, x)
-        if length < self.length:
-            self.x, self.residual, self.length, self.moved = x, residual, length, moved
-        return length, self._noise_of(moved)
+        misfit, norm_of_x = self.norms(residual, x)
+        if misfit < self.misfit:
+            self.x, self.residual, self.misfit, self.norm_of_x = x, residual, misfit, norm_of_x
+        return misfit, self._noise_of(norm_of_x)
 
-    def moved_to(self, x: Tensor, length_by_recurrence: float) -> StopReason | None:
+    def moved_to(self, x: Tensor, misfit_by_recurrence: float) -> StopReason | None:
         """Take x if its residual, computed anew, is smaller; return the reason to stop, or None."""
-        before = self.length
-        length, noise = self.take(x)
-        if length == self.length and length + noise <= self.tol * self.size:
+        before = self.misfit
+        misfit, noise = self.take(x)
+        if misfit == self.misfit and misfit + noise <= self.tol * self.norm_of_y:
             return StopReason.CONVERGED
-        if noise < length < (1 - 1e-6) * before:
+        if noise < misfit < (1 - 1e-6) * before:
             return None
-        coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.size
-        if length > noise or self.length > coarse:
+        coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.norm_of_y
+        if misfit > noise or self.misfit > coarse:
             self.complain()
-        is_rounding = length <= noise or length_by_recurrence < 0.5 * length
+        is_rounding = misfit <= noise or misfit_by_recurrence < 0.5 * misfit
         return StopReason.ROUNDING if is_rounding else StopReason.STALLED
 
     def complain(self) -> None:
         """Note the warning for users who do not look at the reason."""
         self.complaint = (
             f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, "
-            f"got {self.length / self.size:.2g} |y|, and more steps do not help in "
+            f"got {self.misfit / self.norm_of_y:.2g} |y|, and more steps do not help in "
             f"{self.dtype}: A may be singular and y out of its range, or restart too low; "
             "lsqr solves least squares"
         )
 
-    def settled(self, x: Tensor, length_by_recurrence: float) -> StopReason | None:
+    def settled(self, x: Tensor, misfit_by_recurrence: float) -> StopReason | None:
         """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
-        reason = self.moved_to(x, length_by_recurrence)
+        reason = self.moved_to(x, misfit_by_recurrence)
         if reason is StopReason.CONVERGED:
             return reason
-        (slope,) = self.lengths(self.forward(self.residual))
-        if slope + self.norm * self._noise_of(self.moved) <= self.tol * self.norm * self.length:
+        (slope,) = self.norms(self.forward(self.residual))
+        if slope + self.norm * self._noise_of(self.norm_of_x) <= self.tol * self.norm * self.misfit:
             self.complain()
             self.is_least_squares, reason = True, StopReason.LEAST_SQUARES
         return reason
@@ -166,7 +166,7 @@ def solution_with_gradient(
     ) -> tuple[Tensor, SquareSystem]:
         system = SquareSystem(owner, A, y, x0, tol)
         steps = method(system, M)
-        start = system.values(system.length), system.reason_at_start()
+        start = system.values(system.misfit), system.reason_at_start()
         progress.follow(steps, start)
         if (x := steps.x()) is not system.x:  # its residual was not computed anew
             system.take(x)

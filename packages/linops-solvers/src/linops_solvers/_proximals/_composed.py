@@ -13,7 +13,7 @@ from linops_core.siblings import is_unitary
 
 from .._shared._checks import check_callable
 from .._shared._space import Space, spaces_of
-from ._proximal import Proximal, ProximalMap, check_arguments, checked_proximal
+from ._proximal import Proximal, ProximalMap, check_arguments, checked_proximal, is_infinite
 
 
 def in_basis(W: NamedLinop, proximal: Proximal) -> ProximalMap:
@@ -107,6 +107,8 @@ def _conjugate_of(proximal: Proximal) -> Proximal:
         check_arguments("conjugate", z, step)
         if not isinstance(step, Tensor) and not step:
             raise ValueError("conjugate: step must be positive, got 0; at step 0 use z itself")
+        if is_infinite(step):
+            raise ValueError("conjugate: step must be finite, got inf; use a large number")
         return torch.sub(z, proximal(z / step, 1 / step), alpha=step)
 
     return of_conjugate

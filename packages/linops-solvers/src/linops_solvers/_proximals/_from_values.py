@@ -138,7 +138,7 @@ def map_of_source(
     if dtype not in (torch.float64, torch.complex128):
         raise TypeError(f"{source.owner}: dtype must be float64 or complex128, got {dtype}")
     points, generator = random_points(shape, dtype), torch.Generator().manual_seed(1)
-    ours = _known(source, points)
+    ours = _map_with_values_of(source, points)
     complaint = _what_is_wrong(source, points, generator)
     if ours is not None:
         if complaint is None:
@@ -177,7 +177,7 @@ def has_values_of(source: ExternalFunction, ours: ProximalMap, points: Sequence[
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in values)
 
 
-def _known(source: ExternalFunction, points: Sequence[Tensor]) -> ProximalMap | None:
+def _map_with_values_of(source: ExternalFunction, points: Sequence[Tensor]) -> ProximalMap | None:
     """Return a multiple of one of our maps that has the source's values."""
     makers: list[Callable[[float], ProximalMap]] = [l0, soft_threshold, l2_squared]
     n_dims = points[0].ndim

@@ -10,7 +10,7 @@ from torch import Tensor
 from linops_core.siblings import check_real
 
 from .._shared._precision import at_least_single
-from ._proximal import ProximalMap, fitted_weight, sum_over_parts
+from ._proximal import ProximalMap, fitted_weight, is_infinite, sum_over_parts
 
 
 def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0) -> ProximalMap:
@@ -68,7 +68,7 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
         y, b = fitted(z)
-        if not isinstance(step, Tensor) and step == math.inf:
+        if is_infinite(step):
             return y - b + torch.zeros_like(z)
         v = z + b - step
         # In this unit, squares are in range. The root of 0 has no derivative.

@@ -41,7 +41,13 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     """
     lower = -math.inf if lower is None else lower
     upper = math.inf if upper is None else upper
-    low, high = (torch.as_tensor(bound, device="cpu") for bound in (lower, upper))
+    # The default dtype may not tell two numbers apart.
+    low, high = (
+        torch.as_tensor(
+            bound, dtype=torch.float64 if isinstance(bound, float | int) else None, device="cpu"
+        )
+        for bound in (lower, upper)
+    )
     if low.is_complex() or high.is_complex():
         raise TypeError(f"box: bounds must be real, got {low.dtype} and {high.dtype}")
     if not bool(((low <= high) & (low < math.inf) & (high > -math.inf)).all()):
@@ -64,7 +70,7 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     return ProximalMap(proximal, owner="box", value_in=indicator(excess))
 
 
-def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
+def l2_ball(radius: float, center: Tensor | float | None = None) -> ProximalMap:
     """The projection onto a ball: the distance to its centre is at most the radius.
 
     The centre is broadcast to x and is zero by default. A negative radius raises a ValueError. See
@@ -87,15 +93,15 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
 
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
-            middle, offset, length = measured(z, space)
-            factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
-            return middle + offset * factor
+            middle, offset, distance = measured(z, space)
+            factor = radius / torch.where(distance > 0, distance, 1)
+            return middle + offset * torch.where(distance > radius, factor, 1)
 
         return proximal
 
     def value(x: Tensor, space: Space) -> Tensor:
-        _, _, length = measured(at_least_single(x), space)
-        return indicator_value(length / radius - 1 if radius else length)
+        _, _, distance = measured(at_least_single(x), space)
+        return indicator_value(distance / radius - 1 if radius else distance)
 
     return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball", value_in=value)
 
@@ -124,11 +130,11 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     def proximal(z: Tensor, step: float) -> Tensor:
         if radius == math.inf or not z.numel():
             return z
-        size = z.abs()
-        axes = axes_of("l1_ball", dims, size)
-        is_inside = size.sum(axes, keepdim=True) <= radius
-        rest = _above_level(size, radius, axes)
-        shrunk = z / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
+        magnitude = z.abs()
+        axes = axes_of("l1_ball", dims, magnitude)
+        is_inside = magnitude.sum(axes, keepdim=True) <= radius
+        rest = _above_level(magnitude, radius, axes)
+        shrunk = z / magnitude.clamp(min=torch.finfo(magnitude.dtype).tiny) * rest
         return torch.where(is_inside, z, shrunk)
 
     def excess(x: Tensor) -> Tensor:

@@ -291,6 +291,26 @@ def fitted_weight(
     return weight.to(x.dtype if is_complex else x.dtype.to_real())
 
 
+def is_infinite(step: float) -> bool:
+    """Return whether a step is infinite: the map then gives the nearest minimiser of g."""
+    return not isinstance(step, Tensor) and step == math.inf
+
+
+def weight_and_step(
+    owner: str, weight: float | Tensor, x: Tensor, step: float
+) -> tuple[float | Tensor, float]:
+    """Return a weight in the precision of x, and the step; an infinite step is in the weight.
+
+    Their product is then not NaN where the weight is 0.
+    """
+    fitted = fitted_weight(owner, weight, x)
+    if not is_infinite(step):
+        return fitted, step
+    if isinstance(fitted, Tensor):
+        return torch.where(fitted > 0, math.inf, fitted), 1.0
+    return math.inf if fitted else 0.0, 1.0
+
+
 def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...] | None:
     """Return the axes that are given, or None for all of them."""
     if dim is None:

@@ -41,7 +41,7 @@ _FORMS: Mapping[str, Form] = {
     "Box": lambda of, shape: (box(_weight(of.lower, shape), _weight(of.upper, shape)), shape),
     "Euclidean": lambda of, shape: (group_soft_threshold(of.sigma, 0), (-1,)),
     "EuclideanBall": lambda of, shape: (
-        l2_ball(of.radius, torch.as_tensor(_weight(of.center, shape)).expand(shape)),
+        l2_ball(of.radius, _weight(of.center, shape)),
         shape,
     ),
     "Huber": lambda of, shape: (huber(1 / of.alpha, of.alpha), shape),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ._proximal import (
     ProximalMap,
     checked_weight,
     fitted_weight,
+    is_infinite,
     squared_magnitudes,
     sum_over_parts,
 )
@@ -28,8 +30,11 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     weight = checked_weight("l2_squared", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        scaled = step * fitted_weight("l2_squared", weight, z)
-        return (z + scaled * fitted_weight("l2_squared", center, z, "center")) / (1 + scaled)
+        fitted = fitted_weight("l2_squared", weight, z)
+        middle = fitted_weight("l2_squared", center, z, "center")
+        if is_infinite(step):
+            return torch.where(torch.as_tensor(fitted > 0, device=z.device), middle, z)
+        return (z + step * fitted * middle) / (1 + step * fitted)
 
     def value(x: Tensor) -> Tensor:
         squares = squared_magnitudes(x - fitted_weight("l2_squared", center, x, "center"))

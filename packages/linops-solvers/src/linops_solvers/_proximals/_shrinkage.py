@@ -18,6 +18,7 @@ from ._proximal import (
     fitted_weight,
     squared_magnitudes,
     sum_over_parts,
+    weight_and_step,
 )
 from ._singular_values import shrunk_singular_values, singular_values
 
@@ -56,22 +57,22 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight(owner, weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        size = z.abs()
-        fitted = fitted_weight(owner, weight, size)
-        tiny = torch.finfo(size.dtype).tiny
+        magnitude = z.abs()
+        fitted, step = weight_and_step(owner, weight, magnitude, step)
+        tiny = torch.finfo(magnitude.dtype).tiny
         if isinstance(fitted, Tensor):
-            rest = torch.sub(size, fitted, alpha=step)
+            rest = torch.sub(magnitude, fitted, alpha=step)
         else:
-            rest = size - step * fitted
+            rest = magnitude - step * fitted
         if is_recorded(rest):
-            return z * (rest.clamp(min=0) / size.clamp(min=tiny))
-        rest.clamp_(min=0).div_(size.clamp_(min=tiny))
-        del size  # before the result is made
+            return z * (rest.clamp(min=0) / magnitude.clamp(min=tiny))
+        rest.clamp_(min=0).div_(magnitude.clamp_(min=tiny))
+        del magnitude  # before the result is made
         return z * rest if z.is_complex() else rest.mul_(z)
 
     def value(x: Tensor) -> Tensor:
-        size = x.abs()
-        return (fitted_weight(owner, weight, size) * size).sum()
+        magnitude = x.abs()
+        return (fitted_weight(owner, weight, magnitude) * magnitude).sum()
 
     return ProximalMap(proximal, owner=owner, value_in=sum_over_parts(value))
 
@@ -114,14 +115,15 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
     dims = checked_axes(owner, dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        size = _norms_along(z, axes_of(owner, dims, z))
-        rest = size - step * fitted_weight(owner, weight, size)
-        tiny = torch.finfo(size.dtype).tiny
-        return z * (rest.clamp(min=0) / size.clamp(min=tiny))
+        norms = _norms_along(z, axes_of(owner, dims, z))
+        fitted, step = weight_and_step(owner, weight, norms, step)
+        rest = norms - step * fitted
+        tiny = torch.finfo(norms.dtype).tiny
+        return z * (rest.clamp(min=0) / norms.clamp(min=tiny))
 
     def value(x: Tensor) -> Tensor:
-        size = _norms_along(x, axes_of(owner, dims, x))
-        return (fitted_weight(owner, weight, size) * size).sum()
+        norms = _norms_along(x, axes_of(owner, dims, x))
+        return (fitted_weight(owner, weight, norms) * norms).sum()
 
     return ProximalMap(proximal, dims, owner=owner, value_in=sum_over_parts(value))
 
@@ -147,9 +149,9 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight("l0", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        fitted = fitted_weight("l0", weight, z)
-        lowest = torch.as_tensor(2 * step * fitted, device=z.device).sqrt()
-        return torch.where(z.abs() <= lowest, 0, z)  # NaN stays
+        fitted, step = weight_and_step("l0", weight, z, step)
+        squared = torch.as_tensor(2 * step * fitted, dtype=z.dtype.to_real(), device=z.device)
+        return torch.where(z.abs() <= squared.sqrt(), 0, z)  # NaN stays
 
     def value(x: Tensor) -> Tensor:
         return (fitted_weight("l0", weight, x) * (x != 0).to(x.dtype.to_real())).sum()
@@ -179,17 +181,19 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
     delta = check_real("huber", "delta", delta, above=0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        scaled = step * fitted_weight("huber", weight, z)
-        size = z.abs().clamp(min=torch.finfo(z.dtype).tiny)
-        shrunk = (scaled * delta / size).minimum(
-            torch.as_tensor(scaled / (1 + scaled), device=size.device).to(size)
-        )
-        return z * (1 - shrunk)
+        fitted, step = weight_and_step("huber", weight, z, step)
+        scaled = step * fitted
+        range_of = torch.finfo(z.dtype)
+        # In the range of the dtype, because the derivative of a branch not taken must not be NaN.
+        ratio = (z.abs() / max(delta, range_of.tiny)).clamp(min=1, max=range_of.max)
+        return z * (1 - scaled / ratio).clamp(min=1 / (1 + scaled))
 
     def value(x: Tensor) -> Tensor:
-        size = x.abs()
-        each = torch.where(size <= delta, squared_magnitudes(x) / 2, delta * (size - delta / 2))
-        return (fitted_weight("huber", weight, size) * each).sum()
+        magnitude = x.abs()
+        each = torch.where(
+            magnitude <= delta, squared_magnitudes(x) / 2, delta * (magnitude - delta / 2)
+        )
+        return (fitted_weight("huber", weight, magnitude) * each).sum()
 
     return ProximalMap(proximal, owner="huber", value_in=sum_over_parts(value))
 
@@ -234,7 +238,8 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
 
     def proximal(z: Tensor, step: float) -> Tensor:
         axes = axes_of(owner, dims, z)
-        threshold = torch.as_tensor(step * weight, dtype=z.dtype.to_real(), device=z.device)
+        fitted, step = weight_and_step(owner, weight, z, step)
+        threshold = torch.as_tensor(step * fitted, dtype=z.dtype.to_real(), device=z.device)
         try:
             shrunk = shrunk_singular_values(z.movedim(axes, (-2, -1)), threshold)
         except RuntimeError as error:
@@ -250,7 +255,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
 
 
 def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return the norms along some axes, which stay with size 1; torch's own are far slower here.
+    """Return the norms along some axes, which stay with size 1; those of torch are far slower.
 
     Norms far below the precision of the largest part of x are rounded. Zeros have a gradient.
     """
@@ -260,5 +265,5 @@ def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
     if x.is_complex():
         total = total.sum(-1)
     # The root of zero has no derivative.
-    size = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
-    return torch.where(total > 0, size, 0)
+    norms = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
+    return torch.where(total > 0, norms, 0)

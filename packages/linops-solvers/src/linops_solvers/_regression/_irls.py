@@ -21,7 +21,7 @@ from .._shared._reports import Measured, StopReason, reason_of
 from .._shared._space import Space, summed_over_processes, terms
 
 _NAME = "irls"
-_LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
+_STEP_SIZES = (0.0, *(2.0**n for n in range(-5, 4)))
 """The multiples of a step at which the slope along it is known."""
 
 
@@ -52,13 +52,13 @@ def irls(
     :math:`\sum_n (f(r_n) + f^*(u_n) - \mathrm{Re}\, \bar u_n r_n)` plus
     :math:`|A^H u - d^2 x| |x - x_*|`, where f is the first term of the function and :math:`f^*` its
     conjugate. The solver stops when this is at most ``tol`` times the function for the u of the
-    last step or for the gradient of f, with the largest of the lengths of x, of the x before and
+    last step or for the gradient of f, with the largest of the norms of x, of the x before and
     of the last step in place of :math:`|x - x_*|`.
 
     A step takes up to ``max_cg_iters`` products with A and its adjoint: about 60, or 5 s on one
     thread, for a diagonal A with 2^24 real unknowns.
     The solver keeps at most 16 vectors of the sizes of x and y. Gradients flow through the steps,
-    whose lengths count as constants, and autograd then keeps all steps.
+    whose sizes count as constants, and autograd then keeps all steps.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class _Steps(SolverSteps):
 
     loss = gap = estimate = 0.0
     reach = math.inf
-    """The length of x before."""
+    """The norm of x before."""
 
     def __init__(
         self,
@@ -131,9 +131,9 @@ class _Steps(SolverSteps):
         self.pair, self.inner, self.tol, self.p = pair, inner, tol, p
         self.unit = unit = pair.output.unit_of(_NAME, at_least_single(y))
         scaled, self.damping = at_least_single(y) / unit, damp**2 * unit ** (2 - p)
-        (self.size,) = pair.magnitudes([], [scaled])
+        (self.norm_of_y,) = pair.magnitudes([], [scaled])
         self.count = max(pair.output.count(y), 1)
-        self.softer = (self.size or 1.0) / math.sqrt(self.count)
+        self.softer = (self.norm_of_y or 1.0) / math.sqrt(self.count)
         """The e of the weights."""
         self.misfit = _Misfit(p, epsilon * self.softer)
         self.x = (
@@ -156,9 +156,9 @@ class _Steps(SolverSteps):
         step = self.newton_step(weights)
         image = pair.forward(step)
         dual = weights.slopes - weights(image)  # its adjoint image is d^2 (x + step)
-        length = self.length(weights.misfit, step, image)
-        self.x = torch.add(self.x, step, alpha=length)
-        self.residual = torch.sub(self.residual, image, alpha=length)
+        step_size = self.step_size(weights.misfit, step, image)
+        self.x = torch.add(self.x, step, alpha=step_size)
+        self.residual = torch.sub(self.residual, image, alpha=step_size)
         self.dual = weights.misfit.shortened(dual, self.residual)
         del weights, image, dual  # freed, like others below, before more vectors are made
         return self.measured(step)
@@ -177,17 +177,17 @@ class _Steps(SolverSteps):
         system = ConjugateSteps(normal, None, vectors, descent, None, (gtol, 0.0), pair.dtype)
         return system.solve(self.inner)
 
-    def length(self, misfit: _Misfit, step: Tensor, image: Tensor) -> float:
+    def step_size(self, misfit: _Misfit, step: Tensor, image: Tensor) -> float:
         """Return about the multiple of the step with the least function, which is convex."""
         pairs = (self.x, step), (self.residual, image)
         (x, step), (residual, image) = ([each.detach() for each in one] for one in pairs)
 
         def of_misfit(residual: Tensor, image: Tensor) -> Tensor:
-            ahead = (torch.sub(residual, image, alpha=each) for each in _LENGTHS)
+            ahead = (torch.sub(residual, image, alpha=each) for each in _STEP_SIZES)
             return torch.stack([-_products(image, misfit.slopes(r)).sum() for r in ahead])
 
         def of_square(x: Tensor, step: Tensor) -> Tensor:
-            ahead = (torch.add(x, step, alpha=each) for each in _LENGTHS)
+            ahead = (torch.add(x, step, alpha=each) for each in _STEP_SIZES)
             return torch.stack([self.damping * _products(step, x).sum() for x in ahead])
 
         totals = summed_over_processes(
@@ -195,10 +195,10 @@ class _Steps(SolverSteps):
             terms(self.pair.input, of_square, x, step),
         )
         slopes: list[float] = (totals[0].double().cpu() + totals[1].double().cpu()).tolist()
-        for (a, b), (low, high) in zip(pairwise(_LENGTHS), pairwise(slopes), strict=True):
+        for (a, b), (low, high) in zip(pairwise(_STEP_SIZES), pairwise(slopes), strict=True):
             if low < 0 <= high:
                 return a + (b - a) * low / (low - high)
-        return _LENGTHS[-1] if slopes[0] < 0 else 0.0
+        return _STEP_SIZES[-1] if slopes[0] < 0 else 0.0
 
     def measured(self, step: Tensor) -> Measured:
         """Measure the function and a bound of its excess."""
@@ -209,7 +209,7 @@ class _Steps(SolverSteps):
         descent = torch.sub(slopes, x, alpha=self.damping)
         del slopes
         defect = torch.sub(pair.adjoint(dual), x, alpha=self.damping)
-        slope, error, length, moved, pull, misfit_size = pair.magnitudes(
+        slope, error, norm_of_x, moved, pull, norm_of_residual = pair.magnitudes(
             [descent, defect, x, step], [forces, residual]
         )
         height, square, distance = summed_over_processes(
@@ -218,12 +218,12 @@ class _Steps(SolverSteps):
             terms(pair.output, misfit.distance, residual.detach(), dual.detach()),
         )
         self.loss = loss = float(height) + self.damping / 2 * float(square)
-        longest = max(length, self.reach, moved)
+        longest = max(norm_of_x, self.reach, moved)
         self.estimate = slope * longest / (loss or 1.0) if slope else 0.0
         self.gap = min(self.estimate, (float(distance) + error * longest) / (loss or 1.0))
-        noise = rounding_of(pair.dtype) * pull * (self.size + misfit_size) / (loss or 1.0)
+        noise = rounding_of(pair.dtype) * pull * (self.norm_of_y + norm_of_residual) / (loss or 1.0)
         reason = reason_of(self.gap, self.tol, noise) if slope else StopReason.CONVERGED
-        self.reach = length
+        self.reach = norm_of_x
         return {"gap": self.gap, "objective": loss * self.unit**self.p}, reason
 
     def result(self) -> Tensor:
@@ -255,19 +255,19 @@ class _Misfit:
         return self.squares(residual).pow(self.p / 2).sum() / self.p
 
     def shortened(self, dual: Tensor, residual: Tensor) -> Tensor:
-        """Return the dual with entries of at most the length at which weights are positive."""
+        """Return the dual with entries of at most the magnitude at which weights are positive."""
         return dual / (dual.abs() / self.squares(residual) ** ((self.p - 1) / 2)).clamp(min=1)
 
     def distance(self, residual: Tensor, dual: Tensor) -> Tensor:
         """Return a bound of the sum of f(r) + f*(u) - Re u^* r: 0 if u is the gradient."""
-        height, lengths = self.squares(residual).pow(self.p / 2) / self.p, dual.abs()
+        height, magnitude = self.squares(residual).pow(self.p / 2) / self.p, dual.abs()
         # For all b, u r - f(r) <= |(u, b)| |(r, e)| - |(r, e)|^p / p - b e, which is largest at
         # |(u, b)|^q / q - b e.
         if self.p == 1:  # where |(u, b)| <= 1
-            conjugate = -self.e * (1 - lengths.square()).clamp(min=0).sqrt()
+            conjugate = -self.e * (1 - magnitude.square()).clamp(min=0).sqrt()
         else:
             q, b = self.p / (self.p - 1), self.e * self.weights(residual)
-            conjugate = (lengths.square() + b.square()) ** (q / 2) / q - self.e * b
+            conjugate = (magnitude.square() + b.square()) ** (q / 2) / q - self.e * b
         return (height + conjugate - _products(dual, residual)).sum()
 
 
@@ -285,13 +285,13 @@ class _Weights:
         self.slopes = weights * residual
         """The gradient of the misfit."""
         share = (1 - misfit.p / 2) / misfit.squares(residual)
-        self.own = weights - share * _products(self.dual, residual)
+        self.factor = weights - share * _products(self.dual, residual)
         self.turned = share * self.dual * residual
         if not residual.is_complex():  # v^* is v
-            self.own = self.own - self.turned
+            self.factor = self.factor - self.turned
 
     def __call__(self, v: Tensor) -> Tensor:
-        product = self.own * v
+        product = self.factor * v
         return product - self.turned * v.conj() if v.is_complex() else product
 
 

@@ -72,7 +72,7 @@ def omp(
     tol = check_real(_NAME, "tol", tol, 0)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
     steps = _Steps(OperatorPair(_NAME, A, adjoint, y.dtype), y, tol, column_norms)
-    start = {"residual": 1.0, "nonzeros": 0.0}, None if steps.size else StopReason.CONVERGED
+    start = {"residual": 1.0, "nonzeros": 0.0}, None if steps.norm_of_y else StopReason.CONVERGED
     return progress.follow(steps, start)
 
 
@@ -84,7 +84,7 @@ class _Steps(SolverSteps):
         y = at_least_single(y) / self.unit
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
-        (self.size,) = A.magnitudes([], [y])
+        (self.norm_of_y,) = A.magnitudes([], [y])
         self.correlation = A.adjoint(y).contiguous()  # unlike zeros of other strides, it has views
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
@@ -106,10 +106,11 @@ class _Steps(SolverSteps):
     def step(self) -> Measured:
         """Add a column."""
         is_new = self.add()
-        (length,) = self.A.magnitudes([], [self.residual])
-        reason = reason_of(length, self.tol * self.size, rounding_of(self.A.dtype) * self.size)
+        (misfit,) = self.A.magnitudes([], [self.residual])
+        noise = rounding_of(self.A.dtype) * self.norm_of_y
+        reason = reason_of(misfit, self.tol * self.norm_of_y, noise)
         reason = reason or (None if is_new else StopReason.LEAST_SQUARES)
-        return {"residual": length / self.size, "nonzeros": float(len(self.chosen))}, reason
+        return {"residual": misfit / self.norm_of_y, "nonzeros": float(len(self.chosen))}, reason
 
     def add(self) -> bool:
         """Add the column that reduces the residual most; return whether there is one."""
@@ -136,13 +137,13 @@ class _Steps(SolverSteps):
             for _ in range(2):  # twice, because of rounding
                 (products,) = space.total(inner_products(basis, rest))
                 rest, parts = rest - products @ basis, parts + products.cpu()
-        (length,) = self.A.magnitudes([], [rest])
+        (norm_of_rest,) = self.A.magnitudes([], [rest])
         # A dependent column, or a residual that is only rounding, explains nothing.
-        if length <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
+        if norm_of_rest <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
             return False
         self.chosen.append(best)
-        self.basis.append(rest / length)
-        self.triangle.append(torch.cat([parts, parts.new_tensor([length])]))
+        self.basis.append(rest / norm_of_rest)
+        self.triangle.append(torch.cat([parts, parts.new_tensor([norm_of_rest])]))
         along = space.inner(self.basis[-1], self.residual.flatten())
         self.parts.append(along.cpu())
         self.residual = self.residual - (along * self.basis[-1]).reshape(self.y.shape)

@@ -25,13 +25,13 @@ def check_adjoint(pair: OperatorPair, u: Tensor, back: Tensor | None = None) -> 
     back = pair.adjoint(u) if back is None else back
     if back.is_complex() and pair.is_complex_linear and not u.is_complex():
         u = u.to(u.dtype.to_complex())  # a complex A may have a real y
-    size, length = pair.magnitudes([back], [u])
-    if not size:
+    norm_of_back, norm_of_u = pair.magnitudes([back], [u])
+    if not norm_of_back:
         return
-    alpha = size / length
-    image = pair.forward(back / size) / alpha
+    alpha = norm_of_back / norm_of_u
+    image = pair.forward(back / norm_of_back) / alpha
     check_like(pair.owner, f"the output of {pair.name}", image, "y", u)
-    adjoint_rounding(pair, u / length, back, 1.0, image, alpha)
+    adjoint_rounding(pair, u / norm_of_u, back, 1.0, image, alpha)
 
 
 def adjoint_rounding(
@@ -44,21 +44,21 @@ def adjoint_rounding(
     """
     along = pair.output.inner(u, image)
     product = complex((along if pair.is_complex_linear else along.real).item())
-    (length,) = pair.magnitudes([], [image])
+    (norm_of_image,) = pair.magnitudes([], [image])
     apart, precision = abs(product - alpha), torch.finfo(pair.dtype).eps
-    if apart <= precision ** (1 / 3) * length < alpha:
+    if apart <= precision ** (1 / 3) * norm_of_image < alpha:
         return 0.0, 0.0
     # A^H u may be only rounding. Then v is an arbitrary direction. A random vector shows how large
     # rounding is.
     noise = max(256 * torch.finfo(v.dtype).eps, 2 * precision)  # sums, and half precision
     other = pair.input.random_like(v)
-    size = pair.output.norm(pair.forward(other / pair.input.norm(other)) / unit).item()
-    size *= math.sqrt(pair.input.count(other))
-    rounding = noise * size
-    if not apart <= max(rounding, precision ** (1 / 3) * length):
+    bound_of_A = pair.output.norm(pair.forward(other / pair.input.norm(other)) / unit).item()
+    bound_of_A *= math.sqrt(pair.input.count(other))
+    rounding = noise * bound_of_A
+    if not apart <= max(rounding, precision ** (1 / 3) * norm_of_image):
         raise ValueError(
             f"{pair.owner}: adjoint must be the adjoint of A (dottest compares them), got "
             f"<A^H u, v> = {alpha * unit:.6g} and <u, A v> = {product * unit:.6g} for the first u "
             "and v"
         )
-    return rounding, size
+    return rounding, bound_of_A

@@ -251,7 +251,7 @@ def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
     unit = space.unit(vector) if space.systems else space.unit_of(owner, vector, is_output=True)
     vector = vector / unit
     numbers = [space.inner(space.random_like(vector), vector), space.norm(vector)]
-    unit = torch.as_tensor(unit).cpu()
+    unit = torch.as_tensor(unit, dtype=torch.float64, device="cpu")
     return torch.stack([(unit * number.cpu().to(torch.complex128)).flatten() for number in numbers])
 
 

@@ -120,9 +120,9 @@ class Progress:
         count: tuple[str, int] = ("max_num_iters", 0),
     ) -> None:
         check_integer(solver, count[0], max_num_iters, count[1])
-        known = Watching if space is None else Checkpointed
+        kind = Watching if space is None else Checkpointed
         for name in options or ():
-            if name not in known.__annotations__:
+            if name not in kind.__annotations__:
                 raise TypeError(f"{solver}() got an unexpected keyword argument {name!r}")
         given: dict[str, Any] = {**DEFAULTS, **(options or {})}
         self.solver, self.limit, self.callback = solver, max_num_iters, given["callback"]

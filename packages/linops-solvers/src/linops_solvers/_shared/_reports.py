@@ -136,11 +136,11 @@ def reason_of_both(
 ) -> StopReason | None:
     """Return the reason to stop, given two norms, their goals and their rounding."""
     triples = list(zip(values, goals, noises, strict=True))
-    if not all(length <= goal for length, goal, _ in triples):
+    if not all(value <= goal for value, goal, _ in triples):
         return None
-    if all(length + noise <= goal for length, goal, noise in triples):
+    if all(value + noise <= goal for value, goal, noise in triples):
         return StopReason.CONVERGED
     # Each is at its rounding or below its goal.
-    if all(length + noise <= goal or length <= noise for length, goal, noise in triples):
+    if all(value + noise <= goal or value <= noise for value, goal, noise in triples):
         return StopReason.ROUNDING
     return None

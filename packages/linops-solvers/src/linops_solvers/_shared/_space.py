@@ -84,7 +84,7 @@ class Space:
     """Whether inner products are x^H z; else Re x^H z, for operators linear over the reals only."""
     blocks: tuple[Space, ...] = ()
     """The spaces of which flat vectors are a concatenation; () for none."""
-    split: Callable[[Tensor], Sequence[Tensor]] = lambda x: [x]
+    split: Callable[[Tensor], Sequence[Tensor]] | None = None
     """Returns the blocks of a flat vector."""
 
     @property
@@ -106,17 +106,17 @@ class Space:
         if self.is_whole:
             systems = self.systems
             products = [vdot(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
-            lengths = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
+            norms = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
         else:
             sums = summed_over_processes(
                 *(terms(self, vdot, *pair) for pair in pairs),
                 *(terms(self, squared_norm, vector) for vector in vectors),
             )
             products, squares = sums[: len(pairs)], sums[len(pairs) :]
-            lengths = [square.sqrt() for square in squares]
+            norms = [square.sqrt() for square in squares]
         if not self.has_complex_products:
             products = [product.real for product in products]
-        return products + lengths
+        return products + norms
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each vector."""
@@ -182,7 +182,7 @@ class Space:
 
 def pieces_of(space: Space, x: Tensor) -> list[tuple[Totals, Tensor]]:
     """Return the pieces of a vector that are reduced over different processes."""
-    blocks = zip(space.blocks, space.split(x), strict=True) if space.blocks else ()
+    blocks = zip(space.blocks, space.split(x), strict=True) if space.split else ()
     return [piece for block, part in blocks for piece in pieces_of(block, part)] or [
         (space.totals, x)
     ]

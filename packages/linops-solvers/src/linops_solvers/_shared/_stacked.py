@@ -68,9 +68,9 @@ class StackedOperators(nn.Module):
         linops = [(n, A) for n, A in enumerate(self.operators) if isinstance(A, NamedLinop)]
         if any(totals_of(A, "input") is not None for _, A in linops):
             return  # sizes of shares, which ranks compare
-        known = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
-        for number, sizes in known[1:]:
-            first, lengths = known[0]
+        inputs = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
+        for number, sizes in inputs[1:]:
+            first, lengths = inputs[0]
             pairs = zip(sizes, lengths, strict=False)
             if len(sizes) != len(lengths) or any(None not in p and p[0] != p[1] for p in pairs):
                 raise ValueError(
@@ -170,9 +170,9 @@ def one_per_operator(
 ) -> Sequence[Item]:
     """Return the sequence; raise an error unless it has one entry for each operator."""
     if not isinstance(given, (list, tuple)) or len(given) != len(A.operators):
-        size = f"{len(given)} of them" if isinstance(given, (list, tuple)) else f"{type(given)}"
+        got = f"{len(given)} of them" if isinstance(given, (list, tuple)) else f"{type(given)}"
         raise TypeError(
             f"{owner}: {name} must be a sequence, one {kind} for each of {len(A.operators)} "
-            f"operators in {A.name}, got {size}"
+            f"operators in {A.name}, got {got}"
         )
     return given

@@ -93,7 +93,7 @@ def estimate_trace(
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
         trace = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
-        (mean.known,) = mean.space.total(trace + mean.like.new_zeros(()))
+        (mean.exact,) = mean.space.total(trace + mean.like.new_zeros(()))
 
     def sample() -> Tensor:
         z = mean.signs().flatten()
@@ -154,7 +154,7 @@ class _Steps(SolverSteps):
         self.owner, self.A = owner, in_own_space(owner, A, like.dtype)
         self.like, self.generator = at_least_single(like), generator
         self.space, _ = spaces_of(owner, A)
-        self.known: Tensor | int = 0
+        self.exact: Tensor | int = 0
         self.count = 0
 
     def applied(self, z: Tensor) -> Tensor:
@@ -192,18 +192,18 @@ class _Steps(SolverSteps):
         self.add(self.sample())
         if not self.progress.is_watched:
             return {}, None
-        size, error = map(self.length, self.estimate())
-        return {"size": size, "standard_error": error}, None
+        norm, error = map(self.norm, self.estimate())
+        return {"size": norm, "standard_error": error}, None
 
     def result(self) -> Tensor:
         """Return the mean so far."""
         return self.estimate().value.clone()
 
-    def length(self, estimate: Tensor) -> float:
+    def norm(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
         estimate = estimate.detach()
-        length = self.space.norm(estimate) if estimate.ndim else estimate.abs()
-        return float(length.item())
+        norm = self.space.norm(estimate) if estimate.ndim else estimate.abs()
+        return float(norm.item())
 
     def add(self, sample: Tensor) -> None:
         """Add a sample, by the recurrence of Welford."""
@@ -221,10 +221,10 @@ class _Steps(SolverSteps):
 
     def estimate(self) -> Estimate:
         """Return the estimate so far."""
-        size = self.mean.detach().abs().sum()
+        total = self.mean.detach().abs().sum()
         if self.mean.ndim:
-            (size,) = self.space.total(size)
-        check_finite(self.owner, float(size.item()))
+            (total,) = self.space.total(total)
+        check_finite(self.owner, float(total.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
-        return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)
+        return Estimate(self.exact + self.mean, spread.clamp(min=0).sqrt() * self.unit)

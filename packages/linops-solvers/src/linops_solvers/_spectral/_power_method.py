@@ -115,11 +115,11 @@ class _Steps(SolverSteps):
         unit: float = 1.0,
     ) -> None:
         self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
-        length, numbers = _magnitudes(batch, v)
+        norms, numbers = _magnitudes(batch, v)
         if not (numbers > 0).all():
             check_finite("power_method", float(numbers.sum()))
             raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
-        self.v, self.eigenvalue = v / length, torch.zeros_like(length)
+        self.v, self.eigenvalue = v / norms, torch.zeros_like(norms)
         self.numbers = torch.zeros_like(numbers)
         """The eigenvalues, on the host."""
         self.may_restart = True
@@ -175,14 +175,14 @@ class _Steps(SolverSteps):
 
 def _magnitudes(space: Space, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the norm of each vector, safe at any scale, and the same on the host in float64."""
-    length = space.norm(x)
-    on_host = length.detach().flatten().cpu().double()
+    norms = space.norm(x)
+    on_host = norms.detach().flatten().cpu().double()
     lowest, highest = bounds(space, x)
     if ((on_host > lowest) & (on_host < highest)).all():
-        return length, on_host
+        return norms, on_host
     unit = space.unit(x)
-    length = space.norm(x / unit) * unit
-    return length, length.detach().flatten().cpu().double()
+    norms = space.norm(x / unit) * unit
+    return norms, norms.detach().flatten().cpu().double()
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -195,9 +195,9 @@ def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Te
         image = A(v)
         unit = batch.unit(image)
         image = image / unit
-        size = batch.norm(image)
-        v = torch.where(size == 0, v, image / torch.where(size == 0, 1, size))
-        eigenvalue = size * unit
+        norms = batch.norm(image)
+        v = torch.where(norms == 0, v, image / torch.where(norms == 0, 1, norms))
+        eigenvalue = norms * unit
     return v, eigenvalue
 
 
@@ -258,15 +258,15 @@ def norm_of(
     if not pair.input.count(v):  # the only vector is zero
         return v.abs().sum()
     image = pair.forward(v)
-    size = pair.output.unit_of(owner, image, is_output=True)
-    length, image_length = pair.magnitudes([v], [image])
-    if length and not image_length:  # v is in the null space
+    unit_of_image = pair.output.unit_of(owner, image, is_output=True)
+    norm_of_v, norm_of_image = pair.magnitudes([v], [image])
+    if norm_of_v and not norm_of_image:  # v is in the null space
         v = pair.input.random_like(v)
         image = pair.forward(v)
-        size = pair.output.unit_of(owner, image, is_output=True)
-        (image_length,) = pair.magnitudes([], [image])
-    unit = size / pair.input.unit_of(owner, v) if image_length else 1.0
-    back = pair.adjoint(image / size)
+        unit_of_image = pair.output.unit_of(owner, image, is_output=True)
+        (norm_of_image,) = pair.magnitudes([], [image])
+    unit = unit_of_image / pair.input.unit_of(owner, v) if norm_of_image else 1.0
+    back = pair.adjoint(image / unit_of_image)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
     elif v.is_complex() and not back.is_complex():

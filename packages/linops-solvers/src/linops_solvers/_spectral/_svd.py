@@ -158,7 +158,7 @@ class _Steps(SolverSteps):
         """Apply A to the newest block, and the adjoint to what is new of the result."""
         left, right, k, newest = self.left, self.right, self.k, self.newest
         images = right.images(self.pair.forward, newest)
-        self.scale = scale = max(self.scale, left.length(images))
+        self.scale = scale = max(self.scale, left.norm(images))
         first = left.count
         new_left = left.extend(images, scale)
         if left.count < k and len(new_left) < len(newest):
@@ -172,7 +172,7 @@ class _Steps(SolverSteps):
         residual, self.newest = 0.0, newest[:0]
         if len(new_left):
             images = left.images(self.pair.adjoint, new_left)
-            right.length(images)
+            right.norm(images)
             self.newest = right.extend(images, scale)
             rest = right.coordinates(images, [self.newest])
             columns = rest.mT @ P[first : first + len(new_left), :k]
@@ -237,8 +237,8 @@ class _Basis:
         for _ in range(2):  # twice, because of rounding
             rest = self._orthogonal(rest)
             basis, triangle = orthonormal(rest.mT, self.space)
-            turn, sizes, _ = torch.linalg.svd(triangle, full_matrices=False)
-            kept = sizes > 16 * torch.finfo(sizes.dtype).eps * scale
+            turn, values, _ = torch.linalg.svd(triangle, full_matrices=False)
+            kept = values > 16 * torch.finfo(values.dtype).eps * scale
             rest = (basis @ turn[:, kept]).mT
             scale = 1.0
         self.blocks.append(rest)
@@ -257,7 +257,7 @@ class _Basis:
         )
         return products
 
-    def length(self, rows: Tensor) -> float:
+    def norm(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""
         return check_finite(_NAME, self.space.norm(rows).item(), rows.dtype)
 

@@ -128,7 +128,7 @@ class _Steps(SolverSteps):
     """x, the z that follows L x, and the scaled dual variable u."""
 
     primal = dual = math.inf
-    norm = primal_size = dual_size = 0.0
+    norm = primal_scale = dual_scale = 0.0
     iteration = 0
 
     def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
@@ -146,12 +146,12 @@ class _Steps(SolverSteps):
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
-        return {**self.options._asdict(), **self.problem.known()}
+        return {**self.options._asdict(), **self.problem.fingerprint()}
 
     def step(self) -> Measured:
         """Solve for x, apply the proximal map for z, and add the difference to u."""
         problem, options, rho = self.problem, self.options, self.rho
-        pair, split = problem.A, problem.L
+        pair, split, norm_of_y = problem.A, problem.L, problem.norm_of_y
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         right = torch.add(problem.target, split.adjoint(self.z - self.u), alpha=rho)
         check_like(_NAME, "the output of the adjoint of L", right, "x", self.x)
@@ -165,24 +165,24 @@ class _Steps(SolverSteps):
         del right
         seen = self.objective(slopes) if self.progress.is_watched else {}
         slopes = torch.add(slopes, back, alpha=rho)
-        slope, back_size, x_size, gap, u_size, *sizes = magnitudes(
+        slope, norm_of_back, norm_of_x, gap, norm_of_u, *norms = magnitudes(
             _NAME,
             (pair.input, [slopes, back, x]),
             (split.output, [image - z, u, image, z]),
         )
-        of_primal, of_dual, least = max(sizes), max(rho * back_size, problem.target_size), 0.0
-        if not problem.target_size:  # only the steps show scales: all of a solution may be 0
-            of_primal = self.primal_size = max(of_primal, self.primal_size)
-            of_dual = self.dual_size = max(of_dual, self.dual_size)
-        elif u_size:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
-            least = rounding * problem.y_size * (problem.y_size / of_dual) * (back_size / u_size)
+        of_primal, of_dual, least = max(norms), max(rho * norm_of_back, problem.norm_of_target), 0.0
+        if not problem.norm_of_target:  # only the steps show scales: all of a solution may be 0
+            of_primal = self.primal_scale = max(of_primal, self.primal_scale)
+            of_dual = self.dual_scale = max(of_dual, self.dual_scale)
+        elif norm_of_u:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
+            least = rounding * norm_of_y * (norm_of_y / of_dual) * (norm_of_back / norm_of_u)
             least = least if of_primal <= least else 0.0
         weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
         goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
         self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
         self.primal, self.dual = gap / units[0], slope / units[1]
         # The dual one is a sum of terms that may cancel; each has its own rounding.
-        noise = rounding * (norm * x_size + math.sqrt(norm) * problem.y_size + rho * back_size)
+        noise = rounding * (norm * norm_of_x + math.sqrt(norm) * norm_of_y + rho * norm_of_back)
         reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
         if options.eps_rel < precision and max(self.primal, self.dual) <= rounding:
             reason = reason or StopReason.ROUNDING
@@ -222,7 +222,7 @@ class _Steps(SolverSteps):
         x, space, problem = self.x, self.problem.A.input, self.problem
         products = (space, x, slope), (space, x, problem.target)
         of_slope, of_target = magnitudes(_NAME, products=products)
-        square = of_slope - of_target + problem.y_size**2  # which may be below 0 by rounding
+        square = of_slope - of_target + problem.norm_of_y**2  # which may be below 0 by rounding
         return problem.objective(math.sqrt(max(square, 0.0)), self.z)
 
     def result(self) -> Tensor:

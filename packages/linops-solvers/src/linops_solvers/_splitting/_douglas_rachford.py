@@ -97,31 +97,31 @@ class _Steps(SolverSteps):
         progress: Progress,
         x0: Tensor,
         tol: float,
-        length: float,
+        step_size: float,
         relaxation: float,
     ) -> None:
         self.functions, self.progress, self.dtype = functions, progress, x0.dtype
-        self.tol, self.length, self.relaxation = tol, length, relaxation
+        self.tol, self.step_size, self.relaxation = tol, step_size, relaxation
         self.z = at_least_single(x0).clone()
-        self.x = functions.f(self.z.clone(), length)  # the map may write into its argument
+        self.x = functions.f(self.z.clone(), step_size)  # the map may write into its argument
 
     def step(self) -> Measured:
         """Apply the proximal map of g, move z, and apply that of f."""
         z, x, functions = self.z, self.x, self.functions
         version = version_of(x)
-        other = functions.g(torch.lerp(z, x, 2.0), self.length)  # of 2 x - z
+        other = functions.g(torch.lerp(z, x, 2.0), self.step_size)  # of 2 x - z
         check_unchanged(_NAME, "a proximal map", x, version, other)
         move = other - x
-        length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
-        size, noise = max(sizes), rounding_of(self.dtype) * max(*sizes, far)
-        values = {"change": length / (size or 1.0)}
+        norm_of_move, *norms, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
+        scale, noise = max(norms), rounding_of(self.dtype) * max(*norms, far)
+        values = {"change": norm_of_move / (scale or 1.0)}
         if self.progress.is_watched:
             values |= functions.objective(x, other)
-        reason = reason_of(length, self.tol * size, noise)
+        reason = reason_of(norm_of_move, self.tol * scale, noise)
         if reason is None:
             self.x = self.z = scaled_sum(z, self.relaxation, move, z)
             del z, x, other, move  # before others are made
-            self.x = functions.f(self.z.clone(), self.length)
+            self.x = functions.f(self.z.clone(), self.step_size)
         return values, reason
 
     def result(self) -> Tensor:

@@ -35,8 +35,8 @@ def fista(
 
     The solver keeps at most ten vectors of the input, and y. Results of A.N and of the proximal map
     are among them. It waits for the device once in a step.
-    Gradients flow through the steps, and autograd keeps all steps; the lengths of the steps and the
-    momentum count as constants.
+    Gradients flow through the steps, and autograd keeps all steps; step sizes and the momentum
+    count as constants.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def fista(
         Stop when the step from the extrapolated point z to x is small:
         :math:`|x - z| \le \mathrm{tol} \max(|x|, |z|)`. If x = z, x is a minimum.
     step : float, optional
-        Length of a step, at most 1 / L. A longer step raises a ValueError when it is noticed. By
-        default the first length is the inverse curvature along the first gradient. It is reduced
-        when a step meets a larger curvature, and the step is done again.
+        Step size, at most 1 / L. A larger one raises a ValueError when it is noticed. By default
+        the first one is the inverse curvature along the first gradient. It is reduced when a step
+        meets a larger curvature, and the step is done again.
     restart : bool
         Reset the momentum when it increases the function. This helps if the function is strongly
         convex.

@@ -41,15 +41,15 @@ class ForwardBackward(SolverSteps):
         self.given = step
         check_output(owner, pair, pair.forward(x), problem.y)
         gradient = problem.gradient(x)
-        length = _first_step(pair, problem.normal, gradient) if step is None else step
-        length = check_real(owner, "step", length, above=0)
-        self.x, self.z, self.length, self.age = x, x.clone(), length, 1.0
+        step_size = _first_step(pair, problem.normal, gradient) if step is None else step
+        step_size = check_real(owner, "step", step_size, above=0)
+        self.x, self.z, self.step_size, self.age = x, x.clone(), step_size, 1.0
         self.gradient, self.z_gradient = gradient, gradient.clone()
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
         methods = {"momentum": self.has_momentum, "restart": self.restart}
-        return {"tol": self.tol, "step": self.given, **methods, **self.problem.known()}
+        return {"tol": self.tol, "step": self.given, **methods, **self.problem.fingerprint()}
 
     def solve(self) -> Tensor:
         """Return the x that minimises |A x - y|^2 / 2 + g."""
@@ -60,7 +60,7 @@ class ForwardBackward(SolverSteps):
         problem, pair, owner = self.problem, self.problem.A, self.problem.owner
         tol, precision, rounding = self.tol, torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         x, gradient, z, z_gradient = self.x, self.gradient, self.z, self.z_gradient
-        step, version_of_x = self.length, version_of(x)
+        step, version_of_x = self.step_size, version_of(x)
         while True:
             x_new = problem.proximal(torch.sub(z, z_gradient, alpha=step), step)
             check_unchanged(owner, "the proximal map", x, version_of_x, x_new)
@@ -69,25 +69,25 @@ class ForwardBackward(SolverSteps):
             products = [(move, new_gradient - z_gradient)]
             if self.has_momentum and self.restart:
                 products.append((move, x_new - x))
-            length, size, z_size, bent, *slope = pair.magnitudes(
+            norm_of_move, norm_of_x, norm_of_z, bent, *slope = pair.magnitudes(
                 (move, x_new, z), products=products
             )
             del move, products
             # Rounding of both gradients limits the curvature.
-            noise = rounding * (size + z_size + step * problem.target_size)
-            if step * bent <= length**2 * (1 + 1e-3) + length * noise:
+            noise = rounding * (norm_of_x + norm_of_z + step * problem.norm_of_target)
+            if step * bent <= norm_of_move**2 * (1 + 1e-3) + norm_of_move * noise:
                 break
             if self.given is not None:
                 raise ValueError(
                     f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                    f"curvature is {bent / length**2:.6g}"
+                    f"curvature is {bent / norm_of_move**2:.6g}"
                 )
-            step = 0.9 * length**2 / bent
-        reason, size = None, max(size, z_size)
-        if length <= max(tol, precision) * size:
+            step = 0.9 * norm_of_move**2 / bent
+        reason, scale = None, max(norm_of_x, norm_of_z)
+        if norm_of_move <= max(tol, precision) * scale:
             # Rounding of the proximal map and its argument, and of the gradient.
-            noise = rounding * (size + step * problem.target_size)
-            reason = reason_of(length, tol * size, noise, precision * size)
+            noise = rounding * (scale + step * problem.norm_of_target)
+            reason = reason_of(norm_of_move, tol * scale, noise, precision * scale)
         if not self.has_momentum or (slope and slope[0] < 0):
             self.age = 1.0
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
@@ -95,17 +95,17 @@ class ForwardBackward(SolverSteps):
         del z, z_gradient  # like others below, before more vectors are made
         self.z = torch.lerp(x, x_new, momentum)
         self.z_gradient = torch.lerp(gradient, new_gradient, momentum)
-        self.x, self.gradient, self.length = x_new, new_gradient, step
+        self.x, self.gradient, self.step_size = x_new, new_gradient, step
         del x_new, new_gradient, x, gradient
-        return self.values(length / (size or 1.0)), reason
+        return self.values(norm_of_move / (scale or 1.0)), reason
 
     def values(self, change: float) -> dict[str, float]:
         """Return the values of a step; those that need A x if they are shown."""
         problem, pair = self.problem, self.problem.A
-        values = {"change": change, "residual": math.nan, "step": self.length}
+        values = {"change": change, "residual": math.nan, "step": self.step_size}
         if self.progress.is_watched:
             (misfit,) = pair.magnitudes([], [pair.forward(self.x) - problem.y])
-            values["residual"] = misfit / (problem.y_size or 1.0)
+            values["residual"] = misfit / (problem.norm_of_y or 1.0)
             values |= problem.objective(misfit, self.x)
         return values
 
@@ -117,9 +117,9 @@ class ForwardBackward(SolverSteps):
 @torch.no_grad()
 def _first_step(A: OperatorPair, normal: Operator, direction: Tensor) -> float:
     """Return the inverse curvature along the gradient; along a random vector if it is zero."""
-    (size,) = A.magnitudes([direction])
-    if not size:
+    (norm,) = A.magnitudes([direction])
+    if not norm:
         direction = A.input.random_like(direction)
-        (size,) = A.magnitudes([direction])
+        (norm,) = A.magnitudes([direction])
     (bent,) = A.magnitudes([], products=[(direction, normal(direction))])
-    return size**2 / bent if bent > 0 else 1.0
+    return norm**2 / bent if bent > 0 else 1.0

@@ -69,12 +69,12 @@ def pdhg(
         The first dual variable, of the shape of the output; zero by default. A sequence if K is a
         sequence.
     tau, sigma : float, optional
-        Lengths of the steps. A length that is not given follows from an estimate of the norm of K,
-        and is reduced if a step shows a larger norm. If neither is given, the proximal maps show
-        the scales of f and g at some x, so that sigma is near :math:`|p| / (|K| |x|)`. The units of
-        K, y and x then do not matter, and each of several operators gets a unit of its own (a
-        preconditioner, Pock and Chambolle 2011). If no map shows a scale, tau and sigma are equal.
-        If both are given and are too long, a ValueError is raised.
+        Step sizes. One that is not given follows from an estimate of the norm of K, and is reduced
+        if a step shows a larger norm. If neither is given, the proximal maps show the scales of f
+        and g at some x, so that sigma is near :math:`|p| / (|K| |x|)`. The units of K, y and x then
+        do not matter, and each of several operators gets a unit of its own (a preconditioner, Pock
+        and Chambolle 2011). If no map shows a scale, tau and sigma are equal. If both are given and
+        are too large, a ValueError is raised.
     eps_abs, eps_rel : float
         Stop when both optimality conditions hold within these tolerances. The primal vector is
         :math:`(x - x') / \tau \in \partial g(x') + K^H p'`; its norm must be at most
@@ -167,14 +167,14 @@ class _Steps(SolverSteps):
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
         check_adjoint(pair, image, back)
         del image, back
-        lengths = _first_lengths(pair, x, options.tau, sigma)
+        step_sizes = _first_step_sizes(pair, x, options.tau, sigma)
         if self.are_given:
-            _check_lengths(*lengths)
+            _check_step_sizes(*step_sizes)
         image = pair.forward(x)
         p = torch.zeros_like(image) if p0 is None else at_least_single(p0).clone()
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
-        self.tau, self.sigma, self.norm = lengths
+        self.tau, self.sigma, self.norm = step_sizes
         self.floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
     def fingerprint(self) -> dict[str, object]:
@@ -194,7 +194,7 @@ class _Steps(SolverSteps):
         """Apply the proximal map of the conjugate of f for p, and that of g for x."""
         functions, pair = self.functions, self.pair
         if self.are_given:
-            _check_lengths(self.tau, self.sigma, self.norm)
+            _check_step_sizes(self.tau, self.sigma, self.norm)
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         x, p, image, ahead = self.x, self.p, self.image, self.ahead
         del self.ahead  # like others below, because later vectors need the memory
@@ -217,24 +217,24 @@ class _Steps(SolverSteps):
         self.ahead, change = torch.lerp(image, image_new, 2.0), image - image_new
         self.image = image_new
         del image, image_new
-        moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
+        moved, norm_of_x, bent, dual, norm_of_p, p_moved = pair.magnitudes(
             [x - x_new, x_new], [change, ahead, p_new, of_p]
         )
         primal = moved / tau
         weight = self.options.eps_rel * norm
-        goals = self.floors[0] + weight * p_size, self.floors[1] + weight * x_size
+        goals = self.floors[0] + weight * norm_of_p, self.floors[1] + weight * norm_of_x
         self.progress.goals.update(primal=goals[0], dual=goals[1])
-        of_primal = rounding * (x_size / tau + norm * p_size)
-        of_dual = rounding * (p_size / sigma + norm * x_size)
+        of_primal = rounding * (norm_of_x / tau + norm * norm_of_p)
+        of_dual = rounding * (norm_of_p / sigma + norm * norm_of_x)
         reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
-        if moved <= precision * x_size and p_moved <= precision * p_size:
+        if moved <= precision * norm_of_x and p_moved <= precision * norm_of_p:
             reason = reason or StopReason.ROUNDING
         self.x = x_new
         del x, ahead, change, x_new, p_new, of_p
         # At the level of rounding, the ratio of two moves does not show the norm.
         shown = 0.0
-        if moved > 16 * precision * x_size:
-            shown = (bent - 2 * rounding * norm * x_size) / moved
+        if moved > 16 * precision * norm_of_x:
+            shown = (bent - 2 * rounding * norm * norm_of_x) / moved
         if shown > norm * (1 + 1e-3):
             self.norm = shown
             if not self.are_given:
@@ -250,7 +250,7 @@ class _Steps(SolverSteps):
         return in_given_precision(_NAME, self.x, self.pair.dtype).clone()
 
 
-def _first_lengths(
+def _first_step_sizes(
     K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None
 ) -> tuple[float, float, float]:
     """Return tau, sigma, and a lower estimate of the norm of K."""
@@ -263,7 +263,7 @@ def _first_lengths(
     return tau, longest**2 / tau if sigma is None else sigma, norm
 
 
-def _check_lengths(tau: float, sigma: float, norm: float) -> None:
+def _check_step_sizes(tau: float, sigma: float, norm: float) -> None:
     if tau * sigma * norm**2 > 1 + 1e-3:
         raise ValueError(
             f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {tau:.6g} and "

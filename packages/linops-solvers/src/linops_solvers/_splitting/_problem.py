@@ -61,7 +61,7 @@ class PenalizedProblem:
         self._normal, self.target = self.A.normal(), self.A.adjoint(self.y)
         self._version = version_of(self.target)
         check_adjoint(self.A, self.y, self.target)
-        self.target_size, self.y_size = self.A.magnitudes([self.target], [self.y])
+        self.norm_of_target, self.norm_of_y = self.A.magnitudes([self.target], [self.y])
         self.x0: Tensor | None = None
         if x0 is not None:
             check_vector(owner, "x0", x0)
@@ -84,7 +84,7 @@ class PenalizedProblem:
         check_unchanged(self.owner, "A", self.target, self._version, image)
         return image - self.target
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
+    def fingerprint(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, split, x = self.A, self.L, self.first()
         vectors = {"y": (pair.output, self.y), "x0": (pair.input, x), **pair.sketch(x)}

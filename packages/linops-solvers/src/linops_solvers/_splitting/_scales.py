@@ -22,7 +22,7 @@ _MOST = 40  # exponent of the longest step that is tried
 def first_sigma(
     K: OperatorPair, penalty: Proximal, maps: Proximals, map_of_g: Proximal, x0: Tensor
 ) -> float | None:
-    """Return the length of the dual step, or None if no map shows a scale.
+    """Return the size of the dual step, or None if no map shows a scale.
 
     Of several operators, each output gets a unit u_k, so that its dual step is that times u_k^2.
     """
@@ -49,22 +49,22 @@ def _sigmas(
     map_of_g: Proximal,
     x0: Tensor,
 ) -> list[float] | None:
-    """Return a length for the dual step of each block of K x; None if a block has no scale.
+    """Return a dual step size for each block of K x; None if a block has no scale.
 
-    The length should be |p| / (|K| |x|) at the solution. Where z is K x, a map with the natural
-    step t pulls by |z|^2 / t: that is w |z|^2 with w |z - y|^2 / 2, about w |z|_1 with w |z|_1.
-    It pulls as much at most, where p is as long as z / t. All pulls sum to zero at the solution, so
-    at least it pulls as much as the others. The length is the geometric mean of both. A map without
-    a natural step, as that of a projection, pulls as much as the others.
+    It should be |p| / (|K| |x|) at the solution. Where z is K x, a map with the natural step t
+    pulls by |z|^2 / t: that is w |z|^2 with w |z - y|^2 / 2, about w |z|_1 with w |z|_1. It pulls
+    as much at most, where |p| is |z| / t. All pulls sum to zero at the solution, so at least it
+    pulls as much as the others. The step size is the geometric mean of both. A map without a
+    natural step, as that of a projection, pulls as much as the others.
     """
     x = _typical(K, split, maps, spaces, map_of_g, x0)
     noise = K.input.random_like(x)
-    noise = noise * (_size(K.input, x) / _size(K.input, noise))
+    noise = noise * (_norm(K.input, x) / _norm(K.input, noise))
     # K may be large for smooth x, or for rough ones.
     pairs = zip(split(K.forward(x)), split(K.forward(noise)), spaces, strict=True)
-    blocks = [max(pair, key=partial(_size, space)) for *pair, space in pairs]
+    blocks = [max(pair, key=partial(_norm, space)) for *pair, space in pairs]
     terms = [*zip(maps, blocks, spaces, strict=True), (map_of_g, x, K.input)]
-    squares = [_size(space, z) ** 2 for _, z, space in terms]
+    squares = [_norm(space, z) ** 2 for _, z, space in terms]
     steps = [_natural_step(*term) for term in terms]
     pulls = [square / t if t else 0.0 for square, t in zip(squares, steps, strict=True)]
     sigmas = []
@@ -83,28 +83,28 @@ def _typical(
     map_of_g: Proximal,
     x0: Tensor,
 ) -> Tensor:
-    """Return an x of about the size of the solution: x0, or one that fits the data of a map."""
-    if _size(K.input, x0):
+    """Return an x of about the norm of the solution: x0, or one that fits the data of a map."""
+    if _norm(K.input, x0):
         return x0
     zeros = torch.zeros_like(K.forward(x0))
     for number, (proximal, space) in enumerate(zip(maps, spaces, strict=True)):
         block = split(zeros)[number]
         data = proximal(block.clone(), 2.0**_MOST)
-        if _size(space, data):
+        if _norm(space, data):
             parts = [data if n == number else part for n, part in enumerate(split(zeros))]
             x = K.adjoint(torch.cat([p.flatten() for p in parts]).reshape(zeros.shape))
-            length, bent = _size(K.input, x), _size(space, split(K.forward(x))[number])
-            if length and bent:
-                return x * (length / bent) ** 2
+            norm_of_x, bent = _norm(K.input, x), _norm(space, split(K.forward(x))[number])
+            if norm_of_x and bent:
+                return x * (norm_of_x / bent) ** 2
     data = map_of_g(x0.clone(), 2.0**_MOST)
-    return data if _size(K.input, data) else K.input.random_like(x0)
+    return data if _norm(K.input, data) else K.input.random_like(x0)
 
 
 def _natural_step(proximal: Proximal, z: Tensor, space: Space) -> float | None:
     """Return the power of two t for which the map goes half of its way, if there is one."""
 
     def way(exponent: int) -> float:
-        return _size(space, z - proximal(z.clone(), 2.0**exponent))
+        return _norm(space, z - proximal(z.clone(), 2.0**exponent))
 
     half = way(_MOST) / 2
     low, high = -_MOST, _MOST
@@ -116,6 +116,6 @@ def _natural_step(proximal: Proximal, z: Tensor, space: Space) -> float | None:
     return float(2.0**high)
 
 
-def _size(space: Space, x: Tensor) -> float:
+def _norm(space: Space, x: Tensor) -> float:
     """Return the norm, 0 if it is not finite."""
     return magnitudes("pdhg", (space, [x]))[0] if bool(x.isfinite().all()) else 0.0

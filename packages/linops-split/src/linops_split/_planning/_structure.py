@@ -28,7 +28,7 @@ class Structures:
     """
 
     def __init__(self) -> None:
-        self._known = dict[int, tuple[nn.Module, _Seen]]()
+        self._structures = dict[int, tuple[nn.Module, _Seen]]()
         self._numbers = dict[Hashable, int]()
         self._first = dict[Hashable, Any]()
 
@@ -54,9 +54,9 @@ class Structures:
             lengths = tuple([None if p.start is None else p.stop - p.start for p in value.cut])
             return self._of(tuple(value._replace(cut=())), seen), lengths
         if isinstance(value, nn.Module):
-            if id(value) not in self._known:
-                self._known[id(value)] = value, self._of_module(value)
-            structure = self._known[id(value)][1]
+            if id(value) not in self._structures:
+                self._structures[id(value)] = value, self._of_module(value)
+            structure = self._structures[id(value)][1]
             seen.cuts.extend(structure.cuts)
             seen.caches.extend(structure.caches)
             return structure.number

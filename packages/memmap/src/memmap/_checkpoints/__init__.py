@@ -1,4 +1,4 @@
 """Rewriting checkpoints, and comparing them.
 
-Builds on `_copies`, `_modules` and `_reports`.
+Builds on `copies`, `modules` and `reports`.
 """

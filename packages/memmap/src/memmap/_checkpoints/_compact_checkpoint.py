@@ -124,7 +124,7 @@ class _Walk(TensorWalk):
     def wasteful(self) -> dict[str, list[tuple[Node, Entry]]]:
         """The tensors in each storage that has bytes that no tensor touches, by its key."""
         tensors: dict[str, list[tuple[Node, Entry]]] = defaultdict(list)
-        for node, entry in self.entries.known():
+        for node, entry in self.entries.items():
             tensors[str(entry.view.space)].append((cast(Node, node), entry))
         storages = storages_of(self.entries.placed)
         # A storage is the address space of its tensors. Elements below a byte have no place in it.

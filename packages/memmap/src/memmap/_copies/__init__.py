@@ -1,6 +1,6 @@
 """Deep copies and moves of modules that keep shared memory shared.
 
-Builds on `_modules`, `_reports` and `_views`. The steps of a copy:
+Builds on `modules`, `reports` and `views`. The steps of a copy:
 
 1. find: `traverse` (deep copies) or `tensors_of` (moves) lists the tensors with their paths.
 2. plan: `copy_plan` takes tensors apart into strided pieces, groups these by shared memory, and

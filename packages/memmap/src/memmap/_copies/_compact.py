@@ -131,10 +131,10 @@ def _digits(
     layouts = [layout for view in views if (layout := view.layout())]
     if len(layouts) < len(views) or not set().union(*map(_strides, views)) <= {*periods}:
         return None
-    found: list[list[tuple[int, int]]] = []
+    ranges: list[list[tuple[int, int]]] = []
     for layout in layouts:
         products = products_of(layout.start - origin, layout.dims, periods) or []
         if len(products) != 1 or not all(digits.is_run for digits in products[0]):
             return None
-        found.append([digits[:2] for digits in products[0]])
-    return found
+        ranges.append([digits[:2] for digits in products[0]])
+    return ranges

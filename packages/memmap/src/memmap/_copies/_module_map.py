@@ -84,7 +84,7 @@ class ModuleMemoryMap:
     """
 
     def __init__(self, module: Source | None = None) -> None:
-        self._known = _Known()
+        self._state = _State()
         if module is not None:
             self.register_module(module)
 
@@ -103,13 +103,13 @@ class ModuleMemoryMap:
         """
         check_module_type("ModuleMemoryMap", module)
         target = None if device is None else device_of(device)
-        modules = (*self._known.modules, (module, target))
-        self._known = _Known(modules, self._known.devices)
+        modules = (*self._state.modules, (module, target))
+        self._state = _State(modules, self._state.devices)
 
     @property
     def groups(self) -> list[StorageGroup]:
         """Tensors of the registered modules as they are now, grouped by the memory they share."""
-        groups = copy_plan(self._known.tensors(None, named=True), detach=True).groups
+        groups = copy_plan(self._state.tensors(None, named=True), detach=True).groups
         return [
             StorageGroup(
                 tuple(path_text(piece.path) for piece in group.pieces),
@@ -121,7 +121,7 @@ class ModuleMemoryMap:
 
     def report(self) -> MemoryReport:
         """Report on the parameters, buffers and gradients of the registered modules as they are."""
-        modules = [module for module, _ in self._known.modules]
+        modules = [module for module, _ in self._state.modules]
         if len(modules) == 1:
             return MemoryReport(modules[0])
         return MemoryReport({str(number): module for number, module in enumerate(modules)})
@@ -181,7 +181,7 @@ class ModuleMemoryMap:
         _check_pack(pack)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
-        state = self._known.with_module(module, target)
+        state = self._state.with_module(module, target)
         fill = state.filler(target, pack, non_blocking)
         move(
             module,
@@ -191,7 +191,7 @@ class ModuleMemoryMap:
             low_memory=low_memory,
             others=state.tensors(None),
             kept=state.devices[target].regions.by_storage,
-            further=[attribute_set(self, "_known", state, self._known)],
+            further=[attribute_set(self, "_state", state, self._state)],
         )
         return module
 
@@ -238,7 +238,7 @@ class ModuleMemoryMap:
         target = device_of(device)
         _check_pack(pack)
         check_holds_its_tensors(module)
-        state = self._known.with_module(module, target)
+        state = self._state.with_module(module, target)
         placed = state.devices[target]
         reached = traverse(module)
         memo: dict[int, Any] = {}
@@ -266,30 +266,30 @@ class ModuleMemoryMap:
         made = reconstruct(module, memo, complete)
         for source in sources:
             placed.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
-        self._known = state
+        self._state = state
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
         """Forget the memory placed on a device, or on all devices; it is sent again when needed."""
         target = None if device is None else device_of(device)
-        devices = self._known.devices
+        devices = self._state.devices
         kept = {on: memory for on, memory in devices.items() if target not in (None, on)}
-        self._known = _Known(self._known.modules, kept)
+        self._state = _State(self._state.modules, kept)
 
 
 @dataclass(frozen=True)
-class _Known:
+class _State:
     """State of a map. A call changes a copy, which replaces the state if the call succeeds."""
 
     modules: tuple[tuple[Source, torch.device | None], ...] = ()
     devices: dict[torch.device, DeviceMemory] = field(default_factory=dict)
 
-    def with_module(self, module: Source, device: torch.device) -> _Known:
+    def with_module(self, module: Source, device: torch.device) -> _State:
         """A copy that also knows a module, meant for a device, and that may place more there."""
         is_known = any(member is module for member, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))
         memory = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
-        return _Known(modules, self.devices | {device: memory})
+        return _State(modules, self.devices | {device: memory})
 
     def tensors(self, device: torch.device | None, named: bool = False) -> list[FoundTensor]:
         """Tensors of all modules, or of those that may go to a device, each once."""

@@ -218,12 +218,12 @@ def _call_overrides(
 def _uncast(source: Source, modules: Sequence[torch.nn.Module], cast: Target) -> set[int]:
     """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
     asked: set[int] = set()
-    asked_here: set[int] = set()
+    traversed: set[int] = set()
 
     def ask(tensor: torch.Tensor) -> torch.Tensor:
-        if not asked_here:  # most modules override nothing, and are never asked
-            asked_here.update(traverse(source).seen)
-        if id(tensor) not in asked_here:
+        if not traversed:  # most modules override nothing, and are never asked
+            traversed.update(traverse(source).seen)
+        if id(tensor) not in traversed:
             return cast.converted(tensor)  # a new one, with which the class learns the new type
         asked.add(id(tensor))
         return tensor

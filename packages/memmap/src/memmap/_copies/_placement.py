@@ -153,9 +153,9 @@ class DeviceMemory:
         regions = (self.regions.by_storage.get(storage) for storage in group.storages)
         region = next((region for region in regions if region is not None), None)
         if region is None:
-            group_there = room(group)
-            self._check_unknown(group_there)
-            region = Region(group_there, self.device, pack, non_blocking)
+            wider_group = room(group)
+            self._check_unknown(wider_group)
+            region = Region(wider_group, self.device, pack, non_blocking)
             self.regions.put(region)
         missing = region.missing(group.pieces)
         if missing:

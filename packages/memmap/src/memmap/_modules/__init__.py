@@ -1,4 +1,4 @@
 """The tensors of modules and mappings: find, take apart, rebuild and change them.
 
-Builds on `_views`.
+Builds on `views`.
 """

@@ -60,8 +60,8 @@ def commit(
         changes.point(tensor, plain[id(tensor)])
     for tensor in exchanged:
         joint = joined.get(id(tensor))
-        there = None if joint is None else plain.get(id(joint), joint.detach())
-        changes.exchange(tensor, plain[id(tensor)], there)
+        new = None if joint is None else plain.get(id(joint), joint.detach())
+        changes.exchange(tensor, plain[id(tensor)], new)
     for owner, gradient in owners:
         changes.set_gradient(owner, gradient, None)
     changes.publish()

@@ -20,14 +20,14 @@ _INTEGERS = {1: torch.uint8, 4: torch.int32}  # the types that store quantized n
 
 
 def outside_references(
-    known: Iterable[torch.Tensor],
+    tensors: Iterable[torch.Tensor],
     inner: Iterable[torch.Tensor] = (),
     viewed: Container[int] = (),
     owners: Iterable[torch.Tensor] = (),
 ) -> dict[int, int]:
     """Number of unknown tensors, graphs and exports that hold a storage, by its identity.
 
-    `known` are the known tensors. `inner` has one more tensor for each further known holder of a
+    `tensors` are the known tensors. `inner` has one more tensor for each further known holder of a
     storage. `viewed` has the ids of tensors that a wrapper is a view of: how often it uses them is
     not known. Gradients are known through the known tensors and through `owners`.
 
@@ -35,11 +35,11 @@ def outside_references(
     keeps the tensors between the two. These are not counted if nobody else holds them. Only their
     number is known, so another holder of a tensor in between is overlooked.
     """
-    tensors = {tensor._cdata: tensor for tensor in known}
-    held = [tensor.untyped_storage() for tensor in tensors.values()]
+    by_identity = {tensor._cdata: tensor for tensor in tensors}
+    held = [tensor.untyped_storage() for tensor in by_identity.values()]
     storages = {storage._cdata: storage for storage in held}
-    n_known = Counter(tensor.untyped_storage()._cdata for tensor in [*tensors.values(), *inner])
-    uses = _uses_of_bases(tensors.values())
+    n_known = Counter(tensor.untyped_storage()._cdata for tensor in [*by_identity.values(), *inner])
+    uses = _uses_of_bases(by_identity.values())
     is_used: set[int] = set()
     has_between: set[int] = set()
     for identity, base in uses.items():
@@ -47,14 +47,15 @@ def outside_references(
         n_known[storage] += base.n_between
         if base.n_between:
             has_between.add(storage)
-        if identity not in tensors:
+        if identity not in by_identity:
             n_known[storage] += not base.is_held()
             if n_uses_inside(base.view._base) > base.number:
                 is_used.add(storage)
     # Graphs and exports may use a tensor without holding its storage: count the uses. Graphs may
     # use tensors that require gradients: a move keeps these related, as in torch.
-    n_uses = _with_gradients(uses, (tensors | {owner._cdata: owner for owner in owners}).values())
-    for identity, tensor in tensors.items():
+    with_owners = by_identity | {owner._cdata: owner for owner in owners}
+    n_uses = _with_gradients(uses, with_owners.values())
+    for identity, tensor in by_identity.items():
         if tensor.requires_grad or id(tensor) in viewed:
             continue
         if n_uses_inside(tensor) > n_uses[identity]:
@@ -70,11 +71,11 @@ def outside_references(
     return {identity: number for identity, number in n_others.items() if number > 0}
 
 
-def held_bases(known: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+def held_bases(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Bases of strided views that are also held elsewhere in Python."""
-    tensors = {tensor._cdata: tensor for tensor in known}
-    uses = _uses_of_bases(tensors.values())
-    held = [use for identity, use in uses.items() if identity not in tensors and use.is_held()]
+    by_identity = {tensor._cdata: tensor for tensor in tensors}
+    uses = _uses_of_bases(by_identity.values())
+    held = [use for identity, use in uses.items() if identity not in by_identity and use.is_held()]
     return [use.view._base for use in held if use.view._base is not None]
 
 

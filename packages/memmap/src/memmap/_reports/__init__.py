@@ -1,4 +1,4 @@
 """Reports on modules and checkpoints, and the readers of all kinds of checkpoints.
 
-Builds on `_modules` and `_views`.
+Builds on `modules` and `views`.
 """

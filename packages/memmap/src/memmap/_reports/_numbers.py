@@ -56,20 +56,20 @@ class Entries:
         self.placed: list[Entry] = []
         self.unplaced: list[str] = []
         # Entries keep their objects alive, so that no id is used twice.
-        self._known: dict[int, tuple[object, Entry]] = {}
+        self._by_id: dict[int, tuple[object, Entry]] = {}
 
     def put(self, value: object, entry: Entry) -> None:
         """Add the entry of an object."""
-        self._known[id(value)] = value, entry
+        self._by_id[id(value)] = value, entry
         self.placed.append(entry)
 
-    def known(self) -> Iterable[tuple[object, Entry]]:
+    def items(self) -> Iterable[tuple[object, Entry]]:
         """Each object with its entry."""
-        return self._known.values()
+        return self._by_id.values()
 
     def of(self, value: object) -> Entry | None:
         """The entry of an object, if there is one."""
-        entry = self._known.get(id(value))
+        entry = self._by_id.get(id(value))
         return None if entry is None else entry[1]
 
     def add(self, name: str, value: object) -> None:

@@ -4,7 +4,7 @@ The rules are those of Theano's page on memory aliasing. Managed memory belongs 
 and functions; all other memory belongs to the user. Values are copied between the two, unless
 ``borrow=True`` allows sharing.
 
-Builds on `_modules`, `_views` and `dataflow`.
+Builds on `modules`, `views` and `dataflow`.
 """
 
 from .._errors import OwnershipError

@@ -158,13 +158,13 @@ class _WriteGuard(OperatorMode):
         super().__init__()
         self._owner = owner
         # The weak references keep the identities from being used again.
-        self._own: dict[int | None, StorageWeakRef] = {}
+        self._allocated: dict[int | None, StorageWeakRef] = {}
 
     def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
         given = list(tensor_arguments(function, args, kwargs))
         if use_of(function).moves_data:
             for argument in given:
-                if argument.writes and _identity(argument.tensor) not in self._own:
+                if argument.writes and _identity(argument.tensor) not in self._allocated:
                     raise RuntimeError(
                         f"{self._owner}: a function must write only to memory that it "
                         f"allocated itself, got {function} on memory from outside"
@@ -173,7 +173,7 @@ class _WriteGuard(OperatorMode):
         result = function(*args, **kwargs)
         for leaf in pytree.tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and _identity(leaf) not in inputs:
-                self._own[_identity(leaf)] = StorageWeakRef(leaf.untyped_storage())
+                self._allocated[_identity(leaf)] = StorageWeakRef(leaf.untyped_storage())
         return result
 
 

@@ -153,9 +153,9 @@ class SharedVariable(Expression, Owner):
                     f"array, got {tensor.dtype}"
                 ) from error
         if is_alias and tensor.dtype == mine.dtype:
-            given, its_own = view_of(tensor), view_of(mine)
-            bits = (given.is_conj, given.is_neg) == (its_own.is_conj, its_own.is_neg)
-            if bits and is_same_memory(given, its_own):
+            given, held = view_of(tensor), view_of(mine)
+            bits = (given.is_conj, given.is_neg) == (held.is_conj, held.is_neg)
+            if bits and is_same_memory(given, held):
                 return
         if borrow and is_alias and self._can_borrow(tensor):
             self._take(tensor, is_borrowed=True)

@@ -4,7 +4,7 @@ A `Tensor` owns memory, a `TensorView` is a view of part of it, and an `Operatio
 views. `analyze_dependencies` finds the hazards between operations. `trace` records the operations
 of a real PyTorch function.
 
-Builds on `_views`, and its strategies on those of `testing`.
+Builds on `views`, and its strategies on those of `testing`.
 """
 
 from ._analysis import analyze_dependencies

@@ -2,7 +2,7 @@
 
 Needs hypothesis (the extra ``testing``); ``memmap`` itself never imports it.
 
-Builds on `_views`.
+Builds on `views`.
 """
 
 from ._brute_force import allocated_nbytes, content_of, sharing_of, touched_bytes

@@ -59,15 +59,15 @@ def blocks_along(
     names = dims_of(shape, side)
     if dim not in names:
         raise ValueError(f"Concat: {which}dim must be one of {shape}, got {dim}")
-    known = [linop.sizes(side)[names.index(dim)] for linop in linops]
-    lengths = known if sizes is None else list(per_axis("Concat", f"{which}sizes", sizes))
+    of_operands = [linop.sizes(side)[names.index(dim)] for linop in linops]
+    lengths = of_operands if sizes is None else list(per_axis("Concat", f"{which}sizes", sizes))
     whole = [int(length) for length in lengths if is_integer(length, 0)]
-    if not len(whole) == len(lengths) == len(known):
+    if not len(whole) == len(lengths) == len(of_operands):
         raise ValueError(
             f"Concat: the size of {dim} must be known in every operand; give {which}sizes, "
-            f"integers of at least 0, one for each of {len(known)} operands; got {lengths}"
+            f"integers of at least 0, one for each of {len(of_operands)} operands; got {lengths}"
         )
-    for linop, size, length in zip(linops, known, whole, strict=True):
+    for linop, size, length in zip(linops, of_operands, whole, strict=True):
         if size not in (None, length):
             raise ValueError(
                 f"Concat: {dim} must have size {length} in {linop.name} ({linop.shape}), got {size}"

@@ -117,13 +117,13 @@ class SideBySide(Composite):
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
-        for (_, side, position), there in equal_places_side_by_side(old, self.linops):
+        for (_, side, position), inner in equal_places_side_by_side(old, self.linops):
             blocks, place = self._blocks.get(side), position
             if blocks is not None:
                 place += blocks.is_new and position >= blocks.position
                 if place == blocks.position:
                     continue
-            yield (COMPOSITION, side, place), there
+            yield (COMPOSITION, side, place), inner
         if len(self._blocks) == 2 and self.idim == self.odim:
             at = [self._blocks[side].position for side in SIDES]
             yield (COMPOSITION, "input", at[0]), (COMPOSITION, "output", at[1])
@@ -356,10 +356,10 @@ class SideBySide(Composite):
             return tile_of(linop, window) if window else linop
         sizes: dict[Side, dict[NamedDimension, int]] = {}
         for side in SIDES:
-            known = dict(zip(dims_of(self.shape, side), self.sizes(side), strict=True))
+            lengths = dict(zip(dims_of(self.shape, side), self.sizes(side), strict=True))
             if side in self._blocks:
-                known[self._dims[side]] = self._blocks[side].sizes[number]
-            sizes[side] = {dim: size for dim, size in known.items() if size is not None}
+                lengths[self._dims[side]] = self._blocks[side].sizes[number]
+            sizes[side] = {dim: size for dim, size in lengths.items() if size is not None}
         return zero_between(linop, lengths_of(window), sizes)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:

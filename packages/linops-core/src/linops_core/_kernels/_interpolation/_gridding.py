@@ -114,9 +114,9 @@ class _Sums(torch.autograd.Function):
         values, *tables = ctx.saved_tensors
         positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
         terms = [] if change is None else [_sums(change, ctx.n_points, positions, weights)]
-        for axis, of_own in enumerate(of_tables[2 + ctx.n_axes :]):
-            if of_own is not None:
-                changed = [*weights[:axis], of_own, *weights[axis + 1 :]]
+        for axis, of_axis in enumerate(of_tables[2 + ctx.n_axes :]):
+            if of_axis is not None:
+                changed = [*weights[:axis], of_axis, *weights[axis + 1 :]]
                 terms.append(_sums(values, ctx.n_points, positions, changed))
         return reduce(add, terms)
 

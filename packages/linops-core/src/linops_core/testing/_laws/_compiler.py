@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._algebra._identity import Identity
 from ..._base._linop import NamedLinop
-from ._factories import LinopFactories, energy, known_deprecations, size_of, weights_of
+from ._factories import LinopFactories, energy, known_deprecations, largest_magnitude, weights_of
 
 
 class CompilerLaws(LinopFactories):
@@ -37,7 +37,7 @@ class CompilerLaws(LinopFactories):
             gradients.append([loss])
             if loss.requires_grad:
                 gradients[-1] += torch.autograd.grad(loss, wanted, materialize_grads=True)
-        scale = size_of(gradients[1][0])
+        scale = largest_magnitude(gradients[1][0])
         names = ["|A.N(x)|^2", *(f"its gradient to {name}" for name in ("x", *weights))]
         for name, one, other in zip(names, *gradients, strict=False):
             self.agree(one, other, f"{name}, compiled,", scale=scale)

@@ -17,8 +17,8 @@ from ._factories import (
     LinopFactories,
     energy,
     known_deprecations,
+    largest_magnitude,
     parts,
-    size_of,
     weights_of,
 )
 
@@ -97,7 +97,7 @@ class DerivativeLaws(LinopFactories):
                 _, actual, *_ = jvp(lambda w: with_weights(w, linop, x), (weights,), (changes,))  # noqa: B023 (called at once)
             difference = with_weights(ahead, linop, x) - with_weights(behind, linop, x)
             # The derivative may be 0: of a phase to the normal operator.
-            scale = max(map(size_of, changes.values())) * size_of(linop(x))
+            scale = max(map(largest_magnitude, changes.values())) * largest_magnitude(linop(x))
             what = f"the derivative of {name}(x) along {', '.join(changes)}"
             self.agree(actual, difference / (2 * step), what, rtol=1e-4, scale=scale)
 
@@ -149,7 +149,7 @@ def check_derivatives(
 
     A derivative that is exactly 0 is compared with the rounding of the output.
     """
-    scale = max(1e-30, size_of(function(*values)))
+    scale = max(1e-30, largest_magnitude(function(*values)))
     try:
         check(function, [*values], fast_mode=True, atol=1e-5 * scale)
     except GradcheckError as error:

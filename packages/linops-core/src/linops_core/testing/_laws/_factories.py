@@ -77,19 +77,20 @@ class LinopFactories:
     def close(self, x: Tensor, y: Tensor, rtol: float | None = None, scale: float = 0.0) -> bool:
         """Whether two results are equal within rounding.
 
-        ``scale`` is the size of the terms that a result may be the difference of: a derivative that
-        is exactly 0 is compared with their rounding.
+        ``scale`` is the magnitude of the terms that a result may be the difference of: a derivative
+        that is exactly 0 is compared with their rounding.
         """
         if x.shape != y.shape:
             return False
         return bool(((x - y).detach().abs() <= self._bound(x, y, rtol, scale)).all())
 
     def _bound(self, x: Tensor, y: Tensor, rtol: float | None, scale: float) -> float:
-        return (self.rtol if rtol is None else rtol) * max(scale, size_of(x), size_of(y))
+        largest = max(scale, largest_magnitude(x), largest_magnitude(y))
+        return (self.rtol if rtol is None else rtol) * largest
 
     def agree(
         self,
-        found: Tensor,
+        actual: Tensor,
         expected: Tensor,
         what: str,
         rtol: float | None = None,
@@ -99,13 +100,13 @@ class LinopFactories:
 
         ``what`` is a formula, as in ``"A.H.N(x)"``; ``scale`` is that of :meth:`close`.
         """
-        if self.close(found, expected, rtol, scale):
+        if self.close(actual, expected, rtol, scale):
             return
-        how = f"shape {tuple(expected.shape)}, got shape {tuple(found.shape)}"
-        if found.shape == expected.shape:
-            far = size_of(found - expected)
-            bound = self._bound(found, expected, rtol, scale)
-            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{found}"
+        how = f"shape {tuple(expected.shape)}, got shape {tuple(actual.shape)}"
+        if actual.shape == expected.shape:
+            far = largest_magnitude(actual - expected)
+            bound = self._bound(actual, expected, rtol, scale)
+            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{actual}"
         raise AssertionError(f"{what} must be {how}")
 
     def dense(self, linop: NamedLinop) -> Tensor:
@@ -141,7 +142,7 @@ def has_tensors(value: object) -> bool:
     )
 
 
-def size_of(x: Tensor) -> float:
+def largest_magnitude(x: Tensor) -> float:
     """Return the largest absolute value, 0 for no elements."""
     return float(x.detach().abs().max()) if x.numel() else 0.0
 

@@ -49,15 +49,15 @@ class MatrixLaws(LinopFactories):
         for linop, x, name in self.derived(A):
             if (axes := batch_axes(linop)) is None:
                 continue
-            here, there = axes
-            y, length = linop(x), x.shape[here]
+            iaxis, oaxis = axes
+            y, length = linop(x), x.shape[iaxis]
             for one in range(length):
-                actual = linop(x.select(here, one))
-                self.agree(actual, y.select(there, one), f"{name}(x) without a batch dimension")
-            actual = linop(x.narrow(here, 0, 0))
-            self.agree(actual, y.narrow(there, 0, 0), f"{name}(x) for an empty batch")
-            actual = linop(torch.stack([x, 2 * x], here))
-            expected = torch.stack([y, 2 * y], there)
+                actual = linop(x.select(iaxis, one))
+                self.agree(actual, y.select(oaxis, one), f"{name}(x) without a batch dimension")
+            actual = linop(x.narrow(iaxis, 0, 0))
+            self.agree(actual, y.narrow(oaxis, 0, 0), f"{name}(x) for an empty batch")
+            actual = linop(torch.stack([x, 2 * x], iaxis))
+            expected = torch.stack([y, 2 * y], oaxis)
             self.agree(actual, expected, f"{name}(x) with two batch dimensions")
 
     def test_inputs_that_do_not_fit_are_refused(self) -> None:

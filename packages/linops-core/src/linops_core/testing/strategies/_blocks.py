@@ -48,12 +48,12 @@ def cuts_between(where: Spaces) -> list[BlockCut]:
     cuts = []
     for is_reversed in (False, True):
         for grids in renamed(where.reverse if is_reversed else where):
-            size, there = grids.lengths(grids.here), grids.lengths(grids.there)
-            block = there[len(size) :]
+            size, lengths = grids.lengths(grids.grid), grids.lengths(grids.result)
+            block = lengths[len(size) :]
             if len(block) != len(size) or any(map(int.__lt__, size, block)):
                 continue
             for strides in product(*(range(1, n + 1) for n in size)):
-                if [*windows(torch.zeros(size), block, strides).shape] == there:
+                if [*windows(torch.zeros(size), block, strides).shape] == lengths:
                     cuts.append(BlockCut(grids, block, strides, is_reversed))
     return cuts
 
@@ -93,8 +93,8 @@ def blocks(draw: st.DrawFn, cut: BlockCut) -> Known:
     """ArrayToBlocks and BlocksToArray: blocks that overlap or do not, with masks or without."""
     grids = cut.grids
     kind = BlocksToArray if cut.is_reversed else ArrayToBlocks
-    shapes = (grids.there, grids.here) if cut.is_reversed else (grids.here, grids.there)
-    batch, size = hidden(draw, grids.batch), grids.lengths(grids.here)
+    shapes = (grids.result, grids.grid) if cut.is_reversed else (grids.grid, grids.result)
+    batch, size = hidden(draw, grids.batch), grids.lengths(grids.grid)
     linop = kind(size, cut.block, cut.strides, cut.mask, batch, *shapes, mask_of=cut.mask_of)
     matrix = matrix_of_picks(grids, cut.picked)
     if cut.is_reversed:

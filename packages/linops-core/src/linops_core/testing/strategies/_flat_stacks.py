@@ -39,16 +39,16 @@ class FlatSides:
 
 def flat_sides(where: Spaces) -> list[FlatSides]:
     """Return the ways of operators of any shapes to stand side by side."""
-    here, there, both = where.ishape, where.oshape, tuple(where.both)
-    if {*here, *there} & {name for names in _NEW for name in names}:
+    ishape, oshape, both = where.ishape, where.oshape, tuple(where.both)
+    if {*ishape, *oshape} & {name for names in _NEW for name in names}:
         return []  # they are within another one
     result = []
-    if there[:-1] == both and there and there[-1] not in here:
-        result.append(FlatSides(where, both, there[-1], None))
-    if here[:-1] == tuple(where.reverse.both) and here and here[-1] not in there:
-        result.append(FlatSides(where, here[:-1], None, here[-1]))
-    if here and there and here[:-1] == there[:-1] == both:
-        result.append(FlatSides(where, both, there[-1], here[-1]))
+    if oshape[:-1] == both and oshape and oshape[-1] not in ishape:
+        result.append(FlatSides(where, both, oshape[-1], None))
+    if ishape[:-1] == tuple(where.reverse.both) and ishape and ishape[-1] not in oshape:
+        result.append(FlatSides(where, ishape[:-1], None, ishape[-1]))
+    if ishape and oshape and ishape[:-1] == oshape[:-1] == both:
+        result.append(FlatSides(where, both, oshape[-1], ishape[-1]))
     return result
 
 

@@ -19,7 +19,7 @@ from ._spaces import Index, Spaces, grids_of, hidden, renamed, same_lengths
 @leaf(same_lengths)
 def transforms(draw: st.DrawFn, grids: Spaces) -> Known:
     """FFT with every norm, centred or not, the grid renamed or not."""
-    image, kspace = grids.here, grids.there
+    image, kspace = grids.grid, grids.result
     norm = draw(st.sampled_from(["ortho", "backward", "forward"]))
     centered = draw(st.booleans())
     linop = FFT(len(image), hidden(draw, grids.batch), (image, kspace), norm, centered)
@@ -28,10 +28,10 @@ def transforms(draw: st.DrawFn, grids: Spaces) -> Known:
 
     def entry(o: Index, i: Index) -> complex:
         value = complex(scale)
-        for here, there in zip(image, kspace, strict=True):
-            size = grids.sizes[here]
+        for old, new in zip(image, kspace, strict=True):
+            size = grids.sizes[old]
             centre = size // 2 if centered else 0
-            value *= cmath.exp(-2j * math.pi * (i[here] - centre) * (o[there] - centre) / size)
+            value *= cmath.exp(-2j * math.pi * (i[old] - centre) * (o[new] - centre) / size)
         return value
 
     return Known(linop, matrix_of(entry, grids), grids, frozenset({*image, *kspace}))
@@ -40,80 +40,81 @@ def transforms(draw: st.DrawFn, grids: Spaces) -> Known:
 @leaf(renamed)
 def samplings(draw: st.DrawFn, grids: Spaces) -> Known:
     """Sampling, points repeated or left out, indices of any number of dimensions."""
-    counts, generator = grids.lengths(grids.there), draw(generators())
-    idx = [torch.randint(size, counts, generator=generator) for size in grids.lengths(grids.here)]
+    counts, generator = grids.lengths(grids.result), draw(generators())
+    idx = [torch.randint(size, counts, generator=generator) for size in grids.lengths(grids.grid)]
     if draw(st.booleans()):
         idx = [indices.to(torch.uint8) for indices in idx]
-    lengths, batch = grids.lengths(grids.here), hidden(draw, grids.batch)
-    linop = Sampling(idx, lengths, grids.there, grids.here, batch)
+    lengths, batch = grids.lengths(grids.grid), hidden(draw, grids.batch)
+    linop = Sampling(idx, lengths, grids.result, grids.grid, batch)
     matrix = matrix_of_picks(grids, lambda x: x[tuple(indices.long() for indices in idx)])
-    return Known(linop, matrix, grids, frozenset(grids.here))
+    return Known(linop, matrix, grids, frozenset(grids.grid))
 
 
 def kinds_of_pad(grids: Spaces) -> list[type[PadLast] | type[Crop]]:
     """Return PadLast if no axis is longer in the input, Crop if none is shorter."""
-    if len(grids.here) != len(grids.there):
+    if len(grids.grid) != len(grids.result):
         return []
-    here, there = grids.lengths(grids.here), grids.lengths(grids.there)
+    ilengths, olengths = grids.lengths(grids.grid), grids.lengths(grids.result)
     kinds = ((PadLast, operator.le), (Crop, operator.ge))
-    return [kind for kind, fits in kinds if all(map(fits, here, there))]
+    return [kind for kind, fits in kinds if all(map(fits, ilengths, olengths))]
 
 
 @leaf(lambda where: list(filter(kinds_of_pad, renamed(where))))
 def centred_pads(draw: st.DrawFn, grids: Spaces) -> Known:
     """PadLast or Crop of some last dimensions, each with another name in the output."""
-    before, after, batch = grids.here, grids.there, hidden(draw, grids.batch)
+    before, after, batch = grids.grid, grids.result, hidden(draw, grids.batch)
     kind = draw(st.sampled_from(kinds_of_pad(grids)))
     linop = kind(grids.lengths(after), grids.lengths(before), before, after, batch)
 
     def entry(o: Index, i: Index) -> complex:
-        here = [i[dim] - grids.sizes[dim] // 2 for dim in before]
-        return here == [o[dim] - grids.sizes[dim] // 2 for dim in after]
+        point = [i[dim] - grids.sizes[dim] // 2 for dim in before]
+        return point == [o[dim] - grids.sizes[dim] // 2 for dim in after]
 
     return Known(linop, matrix_of(entry, grids), grids)
 
 
 def modes_of(grids: Spaces) -> list[str]:
     """Return the modes of a convolution between grids of these lengths."""
-    if len(grids.here) != len(grids.there):
+    if len(grids.grid) != len(grids.result):
         return []
-    here, there = grids.lengths(grids.here), grids.lengths(grids.there)
+    ilengths, olengths = grids.lengths(grids.grid), grids.lengths(grids.result)
     fits = {"same": operator.eq, "full": operator.le, "valid": operator.ge}
-    return [mode for mode, compare in fits.items() if all(map(compare, here, there))]
+    return [mode for mode, compare in fits.items() if all(map(compare, ilengths, olengths))]
 
 
 @leaf(lambda where: list(filter(modes_of, grids_of(where))))
 def convolutions(draw: st.DrawFn, grids: Spaces) -> Known:
     """Convolution in every mode, with kernels of any size, some for each slice of a batch."""
-    here, there, sizes = grids.here, grids.there, grids.lengths(grids.here)
-    own = [dim for dim in draw(st.permutations(grids.batch)) if draw(st.booleans())]
+    grid, result, sizes = grids.grid, grids.result, grids.lengths(grids.grid)
+    kernel_dims = [dim for dim in draw(st.permutations(grids.batch)) if draw(st.booleans())]
     modes = modes_of(grids)
     mode = modes[0] if draw(st.booleans()) else draw(st.sampled_from(modes))
     padding, offset = "zeros", None
     if mode == "same":
-        taps = [draw(st.integers(1, 4 if len(here) < 3 else 2)) for _ in here]
+        taps = [draw(st.integers(1, 4 if len(grid) < 3 else 2)) for _ in grid]
         padding = draw(st.sampled_from(["zeros", "circular", "reflect", "replicate"]))
         if draw(st.booleans()):
             offset = [draw(st.integers(0, n - 1)) for n in taps]
     else:
-        taps = [abs(n - m) + 1 for n, m in zip(sizes, grids.lengths(there), strict=True)]
-    kernel = draw(tensors([*grids.lengths(own), *taps]))
+        taps = [abs(n - m) + 1 for n, m in zip(sizes, grids.lengths(result), strict=True)]
+    kernel = draw(tensors([*grids.lengths(kernel_dims), *taps]))
     is_sized = draw(st.integers(0, 3)) > 0
-    batch, method = hidden(draw, grids.batch, own), draw(st.sampled_from(["auto", "direct", "fft"]))
+    batch = hidden(draw, grids.batch, kernel_dims)
+    method = draw(st.sampled_from(["auto", "direct", "fft"]))
     linop = Convolution(
-        kernel, batch, here, there, padding, kernel_batch_shape=own, method=method,
+        kernel, batch, grid, result, padding, kernel_batch_shape=kernel_dims, method=method,
         grid_size=sizes if is_sized else None, mode=mode, offset=offset,
     )  # fmt: skip
-    opaque = {*here} & {*there} if is_sized else {*here, *there}
+    opaque = {*grid} & {*result} if is_sized else {*grid, *result}
     centre = offset or [{"same": n // 2, "full": 0, "valid": n - 1}[mode] for n in taps]
 
     def entry(o: Index, i: Index) -> complex:
         total = 0j
         for tap in product(*map(range, taps)):
-            at = [o[dim] - m + c for dim, m, c in zip(there, tap, centre, strict=True)]
+            at = [o[dim] - m + c for dim, m, c in zip(result, tap, centre, strict=True)]
             at = [beyond(n, size, padding) for n, size in zip(at, sizes, strict=True)]
-            if at == [i[dim] for dim in here]:
-                total += complex(kernel[(*(o[dim] for dim in own), *tap)].item())
+            if at == [i[dim] for dim in grid]:
+                total += complex(kernel[(*(o[dim] for dim in kernel_dims), *tap)].item())
         return total
 
     return Known(linop, matrix_of(entry, grids), grids, frozenset(opaque))
@@ -140,7 +141,7 @@ KERNELS: list[tuple[str, dict[str, float] | None]] = [
 @leaf(renamed)
 def interpolations(draw: st.DrawFn, grids: Spaces) -> Known:
     """Interpolate with every kernel, points on the grid, between its points and outside."""
-    grid, points, sizes = grids.here, grids.there, grids.lengths(grids.here)
+    grid, points, sizes = grids.grid, grids.result, grids.lengths(grids.grid)
     lengths = [*grids.lengths(points), len(grid)]
     locs = torch.randint(-8, 33, lengths, generator=draw(generators())).double() / 8
     width = draw(st.sampled_from([1, 2.0, 2.5, 3, 4.0]))

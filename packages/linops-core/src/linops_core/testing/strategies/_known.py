@@ -100,8 +100,8 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     A, M = known.linop, known.matrix
     if A.is_complex_linear and not M.is_complex():
         turns = (real_matrix(1j * torch.eye(n // 2, dtype=torch.complex128)) for n in M.shape)
-        there, here = turns
-        check_matrix(there @ M, M @ here, close, f"{A!r}\nis_complex_linear must be False")
+        of_output, of_input = turns
+        check_matrix(of_output @ M, M @ of_input, close, f"{A!r}\nis_complex_linear must be False")
     with torch.no_grad():
         for linop, matrix in ((A, M), (A.H, M.mH), (A.N, M.mH @ M), (A.H.N, M @ M.mH)):
             sizes = known.sizes_of(linop)
@@ -213,14 +213,14 @@ def matrix_of(entry: Callable[[Index, Index], complex], spaces: Spaces) -> Tenso
     return torch.tensor(values, dtype=torch.complex128)
 
 
-def matrix_of_ones(here: Sequence[str], there: Sequence[str], spaces: Spaces) -> Tensor:
-    """Return the matrix with ones where the input index ``here`` is the output index ``there``."""
-    return matrix_of(lambda o, i: [i[dim] for dim in here] == [o[dim] for dim in there], spaces)
+def matrix_of_ones(idims: Sequence[str], odims: Sequence[str], spaces: Spaces) -> Tensor:
+    """Return the matrix with ones where the input index ``idims`` is the output index ``odims``."""
+    return matrix_of(lambda o, i: [i[dim] for dim in idims] == [o[dim] for dim in odims], spaces)
 
 
 def matrix_of_picks(spaces: Spaces, pick: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the matrix of an operator that picks elements; ``pick`` gets an array of numbers."""
-    lengths = spaces.lengths(spaces.here)
+    lengths = spaces.lengths(spaces.grid)
     numbers = torch.arange(math.prod(lengths))
     rows = pick(numbers.reshape(lengths)).reshape(-1, 1) == numbers
     return torch.kron(torch.eye(math.prod(spaces.lengths(spaces.batch))), rows).to(torch.complex128)

@@ -120,7 +120,7 @@ def dense_operators(draw: st.DrawFn, where: Spaces) -> Known:
     dims = draw(st.permutations([*one_side, *shared]))
     broadcast = [dim for dim in shared if draw(st.booleans())]
     weight = draw(tensors([1 if dim in broadcast else where.sizes[dim] for dim in dims]))
-    same = [here == there for here, there in zip(where.ishape, where.oshape, strict=False)]
+    same = [idim == odim for idim, odim in zip(where.ishape, where.oshape, strict=False)]
     n_same = (*same, False).index(False)
     ishape = hidden(draw, where.ishape, [*where.ishape[n_same:], *dims])
     oshape = where.oshape
@@ -139,9 +139,10 @@ def dense_operators(draw: st.DrawFn, where: Spaces) -> Known:
 def kronecker_sides(where: Spaces) -> list[tuple[Spaces, Spaces]]:
     """Return the ways to divide spaces between two operands without a common dimension."""
     result = []
-    for n_here, n_there in product_of(range(len(where.ishape) + 1), range(len(where.oshape) + 1)):
-        first = Spaces(where.ishape[:n_here], where.oshape[:n_there], where.sizes)
-        second = Spaces(where.ishape[n_here:], where.oshape[n_there:], where.sizes)
+    counts = (range(len(side) + 1) for side in (where.ishape, where.oshape))
+    for n_inputs, n_outputs in product_of(*counts):
+        first = Spaces(where.ishape[:n_inputs], where.oshape[:n_outputs], where.sizes)
+        second = Spaces(where.ishape[n_inputs:], where.oshape[n_outputs:], where.sizes)
         dims = [{*part.ishape, *part.oshape} for part in (first, second)]
         if all(dims) and not dims[0] & dims[1] and not first.both and not second.both:
             result.append((first, second))

@@ -22,14 +22,14 @@ class Moves:
     """Spaces, and the input dimensions that output dimensions replace in the same places."""
 
     where: Spaces
-    here: Space
-    there: Space
+    old: Space
+    new: Space
 
     @property
     def lengths(self) -> list[tuple[int, int]]:
         """Length of each dimension in the input and in the output."""
         sizes = self.where.sizes
-        return [(sizes[i], sizes[o]) for i, o in zip(self.here, self.there, strict=True)]
+        return [(sizes[i], sizes[o]) for i, o in zip(self.old, self.new, strict=True)]
 
     def known(
         self,
@@ -38,15 +38,15 @@ class Moves:
         opaque: Sequence[str] | None = None,
     ) -> Known:
         """Return the operator whose entry is the product of ``factor(axis, output, input)``."""
-        others = [dim for dim in self.where.ishape if dim not in self.here]
+        others = [dim for dim in self.where.ishape if dim not in self.old]
 
         def entry(o: Index, i: Index) -> complex:
             if any(o[dim] != i[dim] for dim in others):
                 return 0
-            pairs = enumerate(zip(self.there, self.here, strict=True))
+            pairs = enumerate(zip(self.new, self.old, strict=True))
             return math.prod((factor(axis, o[t], i[h]) for axis, (t, h) in pairs), start=1 + 0j)
 
-        both = {*self.here} & {*self.there}
+        both = {*self.old} & {*self.new}
         stuck = frozenset(both if opaque is None else opaque)
         return Known(linop, matrix_of(entry, self.where), self.where, stuck)
 
@@ -84,11 +84,11 @@ def that_pick(where: Spaces) -> list[Moves]:
 def placed(draw: st.DrawFn, one: Moves) -> dict[str, Space]:
     """Return the arguments that name all dimensions, or only the moved ones."""
     names: dict[str, Space] = {}
-    n_last = len(one.here)
-    if one.where.ishape[-n_last:] != one.here or draw(st.booleans()):
+    n_last = len(one.old)
+    if one.where.ishape[-n_last:] != one.old or draw(st.booleans()):
         names["shape"] = one.where.ishape
-    if one.here != one.there or draw(st.booleans()):
-        names["to"] = one.there
+    if one.old != one.new or draw(st.booleans()):
+        names["to"] = one.new
     return names
 
 
@@ -99,10 +99,10 @@ def picks(draw: st.DrawFn, one: Moves) -> Known:
     is_pick = all(i >= o for i, o in lengths)
     if all(i == o for i, o in lengths) and draw(st.booleans()):
         sizes = [i for i, _ in lengths] if draw(st.booleans()) else None
-        opaque = None if sizes else (*one.here, *one.there)
+        opaque = None if sizes else (*one.old, *one.new)
         ends = [i - 1 for i, _ in lengths]
         return one.known(
-            Flip(one.here, sizes, **names), lambda axis, o, i: i + o == ends[axis], opaque
+            Flip(one.old, sizes, **names), lambda axis, o, i: i + o == ends[axis], opaque
         )
     large, small = ([size(pair) for pair in lengths] for size in (max, min))
     firsts, steps = [], []
@@ -116,7 +116,7 @@ def picks(draw: st.DrawFn, one: Moves) -> Known:
     linop: NamedLinop
     if is_whole and draw(st.booleans()):
         sampled = Downsample if is_pick else Upsample
-        linop = sampled(one.here, steps, large, firsts if any(firsts) else None, **names)
+        linop = sampled(one.old, steps, large, firsts if any(firsts) else None, **names)
     else:
         for axis, m in enumerate(small):
             if draw(st.booleans()):  # the same elements from the last to the first
@@ -124,8 +124,8 @@ def picks(draw: st.DrawFn, one: Moves) -> Known:
                 steps[axis] *= -1
         stops = [f + s * m for f, s, m in zip(firsts, steps, small, strict=True)]
         ends_or_none = [None if stop < 0 else stop for stop in stops]
-        slices = dict(zip(one.here, map(slice, firsts, ends_or_none, steps), strict=True))
-        by_name = dict(zip(one.here, large, strict=True))
+        slices = dict(zip(one.old, map(slice, firsts, ends_or_none, steps), strict=True))
+        by_name = dict(zip(one.old, large, strict=True))
         sizes_given = by_name if draw(st.booleans()) else large
         linop = (Slice if is_pick else Embed)(slices, sizes_given, **names)
 
@@ -142,8 +142,8 @@ def rolls(draw: st.DrawFn, one: Moves) -> Known:
     sizes = [i for i, _ in one.lengths]
     shifts = [draw(st.integers(-7, 7)) for _ in sizes]
     is_sized = draw(st.integers(0, 3)) > 0
-    linop = Roll(one.here, shifts, sizes if is_sized else None, **placed(draw, one))
-    opaque = None if is_sized else (*one.here, *one.there)
+    linop = Roll(one.old, shifts, sizes if is_sized else None, **placed(draw, one))
+    opaque = None if is_sized else (*one.old, *one.new)
     return one.known(linop, lambda axis, o, i: (o - i - shifts[axis]) % sizes[axis] == 0, opaque)
 
 
@@ -156,11 +156,11 @@ def fourier_shifts(draw: st.DrawFn, one: Moves) -> Known:
     given: list[float] | torch.Tensor = shifts
     if draw(st.booleans()):
         given = torch.nn.Parameter(weight.clone()) if draw(st.booleans()) else weight
-    linop = FourierShift(one.here, given, **placed(draw, one))
+    linop = FourierShift(one.old, given, **placed(draw, one))
 
     def factor(axis: int, o: int, i: int) -> complex:
         n, at = sizes[axis], o - i - shifts[axis]
         frequencies = range(-(n // 2), n - n // 2)
         return sum(cmath.exp(2j * math.pi * k * at / n) for k in frequencies) / n
 
-    return one.known(linop, factor, (*one.here, *one.there))
+    return one.known(linop, factor, (*one.old, *one.new))

@@ -31,7 +31,7 @@ def half_spectra(draw: st.DrawFn, one: Moves) -> Known:
     sizes = [i for i, _ in one.lengths]
     norm = draw(st.sampled_from(["ortho", "backward", "forward"]))
     centered, last = draw(st.booleans()), len(sizes) - 1
-    linop = RealFFT(one.here, sizes[last], norm, centered, **placed(draw, one))
+    linop = RealFFT(one.old, sizes[last], norm, centered, **placed(draw, one))
 
     def factor(axis: int, o: int, i: int) -> complex:
         n = sizes[axis]
@@ -39,7 +39,7 @@ def half_spectra(draw: st.DrawFn, one: Moves) -> Known:
         first = 0 if axis == last else centre
         return cmath.exp(-2j * math.pi * (i - centre) * (o - first) / n)
 
-    known = one.known(linop, factor, (*one.here, *one.there))
+    known = one.known(linop, factor, (*one.old, *one.new))
     scale = {"ortho": math.prod(sizes) ** -0.5, "backward": 1.0, "forward": 1 / math.prod(sizes)}
     half = known.matrix * scale[norm] / 2  # of x and of conj(x), which makes it that of Re x
     return replace(known, matrix=real_matrix(half, half))
@@ -55,4 +55,4 @@ def cosine_transforms(draw: st.DrawFn, one: Moves) -> Known:
         scale = math.sqrt((2 if o else 1) / n)
         return scale * math.cos(math.pi * (2 * i + 1) * o / (2 * n))
 
-    return one.known(DCT(one.here, **placed(draw, one)), factor, (*one.here, *one.there))
+    return one.known(DCT(one.old, **placed(draw, one)), factor, (*one.old, *one.new))

@@ -26,17 +26,17 @@ def is_one_renamed(where: Spaces) -> bool:
 @leaf(between(is_one_renamed))
 def end_pads(draw: st.DrawFn, where: Spaces) -> Known:
     """PadDim or Truncate of a dimension in any place, which has another name in the output."""
-    (here,), (there,) = ({*side}.difference(where.both) for side in (where.ishape, where.oshape))
-    n, m = where.sizes[here], where.sizes[there]
-    ishape = hidden(draw, where.ishape, [here])
-    oshape = tuple(there if dim == here else dim for dim in ishape)
-    dim: str | int = draw(st.just(here) | st.just(ishape.index(here)))
+    (old,), (new,) = ({*side}.difference(where.both) for side in (where.ishape, where.oshape))
+    n, m = where.sizes[old], where.sizes[new]
+    ishape = hidden(draw, where.ishape, [old])
+    oshape = tuple(new if dim == old else dim for dim in ishape)
+    dim: str | int = draw(st.just(old) | st.just(ishape.index(old)))
     before = draw(st.integers(0, abs(n - m)))
     linop = (PadDim if n <= m else Truncate)(dim, n, m, ishape, oshape, before=before)
     shift = before if n <= m else -before
 
     def entry(o: Index, i: Index) -> complex:
-        return o[there] == i[here] + shift and all(o[dim] == i[dim] for dim in where.both)
+        return o[new] == i[old] + shift and all(o[dim] == i[dim] for dim in where.both)
 
     return Known(linop, matrix_of(entry, where), where)
 
@@ -90,25 +90,25 @@ def patterns(draw: st.DrawFn) -> Pattern:
     """Patterns with groups, splits and axes of size 1."""
     axes = "abcd"[: draw(st.integers(0, 4))]
     lengths = {axis: draw(st.integers(1, 3 if len(axes) < 4 else 2)) for axis in axes}
-    here, there = draw(_grouped(axes)), draw(_grouped(draw(st.permutations(axes))))
-    ishape, oshape = _names_of(here, there, "VWXYZ"), _names_of(there, here, "QRSTU")
-    items = [*zip(ishape, here, strict=True), *zip(oshape, there, strict=True)]
+    ins, outs = draw(_grouped(axes)), draw(_grouped(draw(st.permutations(axes))))
+    ishape, oshape = _names_of(ins, outs, "VWXYZ"), _names_of(outs, ins, "QRSTU")
+    items = [*zip(ishape, ins, strict=True), *zip(oshape, outs, strict=True)]
     sizes = {name: math.prod(lengths[axis] for axis in item) for name, item in items}
-    return Pattern(Spaces(ishape, oshape, sizes), (here, there), lengths)
+    return Pattern(Spaces(ishape, oshape, sizes), (ins, outs), lengths)
 
 
 @leaf(permutation, anywhere=patterns())
 def rearrangements(draw: st.DrawFn, pattern: Pattern) -> Known:
     """Rearrange: a permutation; where there is a choice, with groups, splits and axes of size 1."""
-    where, (here, there) = pattern.where, pattern.sides
-    groups = [item for item in (*here, *there) if item]
+    where, (ins, outs) = pattern.where, pattern.sides
+    groups = [item for item in (*ins, *outs) if item]
     open_ = {draw(st.sampled_from(item)) for item in groups if draw(st.booleans())}
     # One length of a group follows from the others, two do not.
     open_ -= {axis for item in groups for axis in item if len(open_.intersection(item)) > 1}
     given = {axis: n for axis, n in pattern.lengths.items() if axis not in open_}
     before, after = (" ".join(map(_written, side)) for side in pattern.sides)
     linop = Rearrange(before, after, where.ishape, where.oshape, given)
-    items = zip((*where.ishape, *where.oshape), (*here, *there), strict=True)
+    items = zip((*where.ishape, *where.oshape), (*ins, *outs), strict=True)
     opaque = frozenset(name for name, item in items if item and name not in where.both)
     return Known(linop, matrix_of_picks(where, pattern.applied), where, opaque)
 

@@ -49,12 +49,12 @@ class Spaces:
         return self.ishape[: self.n_batch]
 
     @property
-    def here(self) -> Space:
+    def grid(self) -> Space:
         """The dimensions of the input behind the batch."""
         return self.ishape[self.n_batch :]
 
     @property
-    def there(self) -> Space:
+    def result(self) -> Space:
         """The dimensions of the output behind the batch."""
         return self.oshape[self.n_batch :]
 
@@ -81,7 +81,7 @@ def same_lengths(where: Spaces) -> list[Spaces]:
 
 def renamed(where: Spaces) -> list[Spaces]:
     """Return the ways of operators from a grid to points with other names."""
-    return [grids for grids in grids_of(where) if not {*grids.here} & {*grids.there}]
+    return [grids for grids in grids_of(where) if not {*grids.grid} & {*grids.result}]
 
 
 @cache
@@ -91,16 +91,16 @@ def small_spaces() -> tuple[Spaces, ...]:
     The names are not in the order of the alphabet: an operator must not rely on it.
     """
     result = []
-    for n_here, n_there in sorted(product(range(4), repeat=2), key=sum):
-        longest = {0: 1, 1: 5, 2: 4, 3: 2}[max(n_here, n_there)]
-        lengths, ishape = range(1, longest + 1), tuple("CBA"[:n_here])
-        oshapes = permutations(["Z", "Y", "X", *ishape], n_there)
-        for here, oshape in product(product(lengths, repeat=n_here), oshapes):
+    for n_inputs, n_outputs in sorted(product(range(4), repeat=2), key=sum):
+        longest = {0: 1, 1: 5, 2: 4, 3: 2}[max(n_inputs, n_outputs)]
+        lengths, ishape = range(1, longest + 1), tuple("CBA"[:n_inputs])
+        oshapes = permutations(["Z", "Y", "X", *ishape], n_outputs)
+        for of_input, oshape in product(product(lengths, repeat=n_inputs), oshapes):
             new = [dim for dim in oshape if dim not in ishape]
             if new != ["Z", "Y", "X"][: len(new)]:
                 continue
-            for there in product(lengths, repeat=len(new)):
-                sizes = dict(zip((*ishape, *new), (*here, *there), strict=True))
+            for of_new in product(lengths, repeat=len(new)):
+                sizes = dict(zip((*ishape, *new), (*of_input, *of_new), strict=True))
                 result.append(Spaces(ishape, oshape, sizes))
     return tuple(result)
 

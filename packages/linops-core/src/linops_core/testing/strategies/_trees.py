@@ -32,7 +32,7 @@ class Draw:
     """The function that draws from strategies, with the strategies of single operators."""
 
     def __init__(self, draw: st.DrawFn, leaves: Sequence[Leaf]) -> None:
-        self._draw, self._own = draw, leaves
+        self._draw, self._leaves = draw, leaves
 
     def __call__(self, strategy: st.SearchStrategy[Drawn], label: object = None) -> Drawn:
         return self._draw(strategy, label)
@@ -40,8 +40,9 @@ class Draw:
     def leaf(self, where: Spaces) -> Known:
         """Draw a single operator: one of those of the user, if any, or of this package."""
         ours = leaves(where)
-        if self._own:  # one_of would count each strategy of `ours` as one
-            ours = st.one_of([ours.flatmap(st.just), *(strategy(where) for strategy in self._own)])
+        if self._leaves:  # one_of would count each strategy of `ours` as one
+            others = [strategy(where) for strategy in self._leaves]
+            ours = st.one_of([ours.flatmap(st.just), *others])
         return self._draw(ours)
 
 
@@ -170,7 +171,7 @@ def _normal(draw: Draw, where: Spaces, depth: int) -> Known:
         linop, matrix = linop**2, matrix @ matrix
         twice |= sizes_in(known).keys()
     pairs = zip(linop.oshape, where.oshape, strict=True)
-    renamed = {name for here, there in pairs if here != there for name in (here.name, there)}
+    renamed = {name for made, wanted in pairs if made != wanted for name in (made.name, wanted)}
     if renamed:
         linop = Identity(linop.oshape, where.oshape) @ linop
     result = combined(parts, linop, matrix, where, twice | renamed)
@@ -239,8 +240,9 @@ def _flat_stack(draw: Draw, where: Spaces, depth: int) -> Known:
 def _blocks_along(draw: Draw, where: Spaces, dim: str) -> tuple[str | None, str | None]:
     """Return along which dimensions of input and output blocks are side by side, one is ``dim``."""
     idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
-    here, there = (where.ishape, where.oshape) if idim is None else (where.oshape, where.ishape)
-    others = [n for n in here if n not in there and where.sizes[n] == where.sizes[dim]]
+    sides = where.ishape, where.oshape
+    first, second = sides if idim is None else sides[::-1]
+    others = [n for n in first if n not in second and where.sizes[n] == where.sizes[dim]]
     if None in (idim, odim) and others and draw(st.booleans()):
         other = draw(st.sampled_from(others))
         return (other, odim) if idim is None else (idim, other)

@@ -151,7 +151,7 @@ class HostMemory:
     """Storages of the host that are pinned or were used by a device."""
 
     def __init__(self) -> None:
-        self._known: dict[Shadow, weakref.ref[torch.UntypedStorage]] = {}
+        self._storages: dict[Shadow, weakref.ref[torch.UntypedStorage]] = {}
         self._pinned: set[Shadow] = set()
 
     def pin(self, fresh: Tensor) -> Tensor:
@@ -171,16 +171,16 @@ class HostMemory:
         if shadow is None:
             storage = tensor.untyped_storage()
             shadow = Shadow(storage.nbytes(), "cpu", storage.data_ptr())
-            self._known[shadow] = weakref.ref(storage)
+            self._storages[shadow] = weakref.ref(storage)
         return shadow
 
     def find(self, tensor: Tensor) -> Shadow | None:
         """Return the access history of the storage of ``tensor``, if there is one."""
-        self._known = {shadow: ref for shadow, ref in self._known.items() if ref() is not None}
-        self._pinned.intersection_update(self._known)
+        self._storages = {key: ref for key, ref in self._storages.items() if ref() is not None}
+        self._pinned.intersection_update(self._storages)
         # Sparse tensors have no address.
         if tensor.device.type == "cpu" and tensor.layout == torch.strided:
-            for shadow in self._known:
+            for shadow in self._storages:
                 if shadow.address <= tensor.data_ptr() < shadow.address + shadow.nbytes:
                     return shadow
         return None
