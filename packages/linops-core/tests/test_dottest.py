@@ -85,6 +85,14 @@ def test_zero_passes_the_dot_test() -> None:
     dottest(Zero(("N",), ("M",), sizes={"N": 2, "M": 3}))
 
 
+def test_no_trials_and_seeds_that_are_no_integers_are_refused() -> None:
+    A = Off(W)
+    with pytest.raises(ValueError, match=r"dottest: trials must be at least 1, got 0"):
+        dottest(A, trials=0)
+    with pytest.raises(TypeError, match=r"dottest: seed must be an integer, got 0\.5"):
+        dottest(A, seed=0.5)  # type: ignore[arg-type]
+
+
 def test_sizes_that_nobody_knows_must_be_given() -> None:
     with pytest.raises(ValueError, match=r"the size of Nx must be known to the operator or given"):
         dottest(FFT(1))

@@ -160,6 +160,7 @@ def test_results_have_the_precision_of_the_phase() -> None:
         ({"n_readout": 0}, ValueError, "n_readout must be at least 1, got 0"),
         ({"constant": "a"}, TypeError, "constant must be a real number, got 'a'"),
         ({"slope": torch.tensor(1j)}, TypeError, r"slope must be real, got torch\.complex64"),
+        ({"slope": torch.tensor(torch.inf)}, ValueError, "slope must be finite, got NaN or inf"),
         ({"slope": torch.ones(2)}, ValueError, r"slope must have 0 dimensions for phase"),
         ({"dims": ("Nx",)}, ValueError, "dims must be the lines and the readout, .* got dims"),
         ({"shape": ("Ky", "C")}, ValueError, r"shape must have these and phase_dims, got dims"),

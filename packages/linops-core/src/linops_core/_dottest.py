@@ -14,6 +14,7 @@ from ._base._sizes import input_space
 from ._base._totals import WHOLE, Totals, totals_of
 from ._kernels._dtype import check_vector, real_part
 from ._kernels._inner_products import norm, vdot
+from ._numbers import check_integer
 
 Item = TypeVar("Item")
 
@@ -120,7 +121,7 @@ def dottest(
     dtypes : sequence of torch.dtype, optional
         Dtypes of the vectors; by default the dtype of ``like``, or float64 and complex128.
     trials : int
-        Number of pairs of vectors for each of ``dtypes``.
+        Number of pairs of vectors for each of ``dtypes``, at least 1.
     like : Tensor, optional
         Any tensor of the shape, dtype and device of the input, instead of ``sizes``.
     rtol : float, optional
@@ -129,11 +130,11 @@ def dottest(
     Raises
     ------
     TypeError
-        If A is not an operator.
+        If A is not an operator, or ``trials`` or ``seed`` is not an integer.
     AdjointError
         If the products differ, or the output of the adjoint does not have the shape of the input.
     ValueError
-        If the size of a dimension is not known.
+        If the size of a dimension is not known, or there are no trials.
 
     References
     ----------
@@ -155,8 +156,9 @@ def dottest(
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"dottest: A must be a NamedLinop, got {type(A)}; wrap it in a SimpleLinop")
+    check_integer("dottest", "trials", trials, 1)
     of_input, of_output = _totals(A)
-    generator = of_image = of_input.generator(seed)
+    generator = of_image = of_input.generator(check_integer("dottest", "seed", seed))
     if (of_input.add, of_output.add) != (None, None):
         of_image = of_output.generator(seed + 1)
     if isinstance(like, Tensor):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import (
+    Add,
     Chain,
     Concat,
     Dense,
@@ -107,3 +108,18 @@ def test_a_composition_with_another_fn_has_no_adjoint() -> None:
     A = Twice(Identity(("N",)), dense())
     with pytest.raises(NotImplementedError, match="Twice: there is no adjoint; the class must"):
         _ = A.H
+
+
+def test_a_sum_with_two_other_functions_has_an_adjoint() -> None:
+    class Twice(Add):
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /) -> Tensor:
+            return 2 * Add.fn(linop, x)
+
+        @staticmethod
+        def adj_fn(linop: Any, x: Tensor, /) -> Tensor:
+            y: Tensor = 2 * sum(operand.H(x) for operand in linop.linops)
+            return y
+
+    A = Twice(dense(), dense())
+    torch.testing.assert_close(A.H.to_dense(), A.to_dense().mH)

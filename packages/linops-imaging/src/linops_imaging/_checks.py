@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
+from linops_core.siblings import can_read_values, not_a_tensor
 
 
 def check_real_tensor(
@@ -22,6 +22,12 @@ def check_real_tensor(
         raise ValueError(
             f"{owner}: {name} must have the shape {tuple(shape)}{end}, got {tuple(value.shape)}"
         )
+
+
+def check_finite(owner: str, name: str, value: Tensor) -> None:
+    """Raise an error if values are NaN or infinite and can be read."""
+    if can_read_values(value) and not value.isfinite().all():
+        raise ValueError(f"{owner}: {name} must be finite, got NaN or infinity")
 
 
 def check_dtype(owner: str, dtype: torch.dtype, *, real: bool, complex_: bool) -> None:

@@ -33,7 +33,7 @@ from linops_core import Identity, NamedLinop, SliceableLinop
 from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
-from ._checks import one_for_each
+from ._checks import check_finite, one_for_each
 
 __all__ = ["LinePhase", "estimate_phase", "trapezoid"]
 
@@ -69,8 +69,9 @@ class LinePhase(SliceableLinop):
     TypeError
         If ``constant`` or ``slope`` is not real, or ``is_reversed`` is not a tensor of bool.
     ValueError
-        If tensors do not have the dimensions above, ``n_readout`` is not positive, or ``shape``
-        lacks a dimension or has ``...`` behind another one.
+        If tensors do not have the dimensions above, ``constant`` or ``slope`` is not finite,
+        ``n_readout`` is not positive, or ``shape`` lacks a dimension or has ``...`` behind another
+        one.
 
     Notes
     -----
@@ -121,6 +122,7 @@ class LinePhase(SliceableLinop):
                 )
             if not value.is_floating_point():
                 raise TypeError(f"LinePhase: {name} must be real, got {value.dtype}")
+            check_finite("LinePhase", name, value)
             self.register_weight(name, value, "phase", is_geometry=True)
         self.register_weight("is_reversed", is_reversed, "lines")
         middle = n_readout // 2

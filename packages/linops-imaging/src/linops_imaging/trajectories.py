@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import can_read_values, check_integer, check_real
+from linops_core.siblings import check_integer, check_real
 
-from ._checks import check_dtype, check_real_tensor, one_for_each, sizes_of_grid
+from ._checks import check_dtype, check_finite, check_real_tensor, one_for_each, sizes_of_grid
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
@@ -225,8 +225,7 @@ def radial_2d(
         raise ValueError(
             f"radial_2d: angles must be a real tensor of shape ({n_spokes},), got {came}"
         )
-    if can_read_values(angles) and not angles.isfinite().all():
-        raise ValueError("radial_2d: angles must be finite, got NaN or infinity")
+    check_finite("radial_2d", "angles", angles)
     warn_of_degrees("radial_2d", angles, stacklevel=3)
     angles = angles.to(torch.float64)
     return _spokes(torch.stack([angles.cos(), angles.sin()], -1), n_readout, sizes, dtype)

@@ -145,6 +145,7 @@ def test_no_step_makes_it_worse() -> None:
         ({"shifts": torch.zeros(3, 3)}, ValueError, r"shifts must have the shape \(3, 2\)"),
         ({"shifts": torch.zeros(3, 2).long()}, TypeError, "shifts must be a tensor of real"),
         ({"rotations": torch.zeros(3, 3)}, ValueError, r"rotations must have the shape \(3,\)"),
+        ({"shifts": torch.zeros(3, 2) + torch.nan}, ValueError, "shifts must be finite, got NaN"),
         ({"dims": ("C",)}, ValueError, "dims must be different dimensions of the locations"),
         ({"dims": ()}, ValueError, "dims must be different dimensions of the locations"),
         ({"voxel_size": (1.0,)}, ValueError, "voxel_size must be 2 numbers"),

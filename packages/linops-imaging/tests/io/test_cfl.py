@@ -97,3 +97,39 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
 def test_a_number_is_an_array_of_one(tmp_path: Path) -> None:
     write_cfl(tmp_path / "a", torch.tensor(1 + 2j))
     assert read_cfl(tmp_path / "a").tolist() == [1 + 2j]
+
+
+def test_an_interrupt_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = torch.ones(2, 3, dtype=torch.complex64)
+    write_cfl(tmp_path / "a", old)
+    (tmp_path / "a.cfl").chmod(0o640)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for owner, name in ((np, "ascontiguousarray"), (Path, "write_text")):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(owner, name, interrupted)
+            write_cfl(tmp_path / "a", torch.zeros(4, 2))
+        assert torch.equal(read_cfl(tmp_path / "a"), old)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.cfl", "a.hdr"]
+    write_cfl(tmp_path / "a", 2 * old)
+    assert torch.equal(read_cfl(tmp_path / "a"), 2 * old)
+    assert (tmp_path / "a.cfl").stat().st_mode & 0o777 == 0o640
+
+
+def test_links_to_files_stay_links(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for suffix in (".cfl", ".hdr"):
+        (tmp_path / f"a{suffix}").symlink_to(tmp_path / "other" / f"b{suffix}")
+    write_cfl(tmp_path / "a", torch.ones(2))
+    assert (tmp_path / "a.cfl").is_symlink()
+    assert torch.equal(read_cfl(tmp_path / "other" / "b"), torch.ones(2, dtype=torch.complex64))
+    assert len([*(tmp_path / "other").iterdir()]) == 2
+
+
+def test_nothing_replaces_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.cfl").mkdir()
+    with pytest.raises(OSError, match=r"a\.cfl"):
+        write_cfl(tmp_path / "a", torch.ones(2))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.cfl"]

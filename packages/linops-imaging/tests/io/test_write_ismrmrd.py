@@ -14,7 +14,7 @@ from torch import Tensor
 
 from linops_core import FFT
 from linops_imaging import epi
-from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
+from linops_imaging.io import IsmrmrdScan, _write_ismrmrd, read_ismrmrd, write_ismrmrd
 from linops_imaging.io._ismrmrd_header import header_of
 
 h5py = pytest.importorskip("h5py")
@@ -379,3 +379,17 @@ def test_other_lines_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         with pytest.raises(error, match=f"write_ismrmrd: {match}"):
             write_ismrmrd(path, scan, others=others)
         assert not path.exists()
+
+
+def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = scan_of()
+    write_ismrmrd(tmp_path / "a.h5", old)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_write_ismrmrd, "_rows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_ismrmrd(tmp_path / "a.h5", scan_of(4))
+    same(old, read_ismrmrd(tmp_path / "a.h5"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]

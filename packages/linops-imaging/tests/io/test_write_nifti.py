@@ -100,3 +100,17 @@ def test_bad_arguments_are_refused(
 def test_a_dtype_that_nifti_lacks(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"must have a dtype that NIfTI has, got torch\.float8"):
         write_nifti(tmp_path / "a.nii", torch.ones(2).to(torch.float8_e4m3fn), AFFINE)
+
+
+def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.nii.gz"
+    write_nifti(path, torch.ones(2, 2), AFFINE)
+
+    def interrupted(image: object, to: str | Path) -> None:
+        Path(to).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nibabel, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_nifti(path, torch.zeros(3, 3), AFFINE)
+    assert torch.equal(read_nifti(path)[0], torch.ones(2, 2)) and [*tmp_path.iterdir()] == [path]

@@ -30,6 +30,7 @@ from .._base._places import (
     equal_places_by_name,
     equal_places_side_by_side,
 )
+from .._base._swapped_functions import has_sizes_of_names
 from .._base._tile import Supports
 from .._base._totals import Totals, totals_of
 from .._kept import Memo
@@ -317,6 +318,11 @@ def operands_without_fftshift(
     unshifted = [without_fftshift(operand, dims) for operand in linop.linops]
     operands = [operand for operand in unshifted if operand is not None]
     return linop.with_operands(operands, linop.shape) if len(operands) == len(unshifted) else None
+
+
+@has_sizes_of_names.register(Composite)
+def _has_operands_side_by_side(linop: Composite) -> bool:
+    return linop._is_side_by_side
 
 
 @totals_of.register(Composite)

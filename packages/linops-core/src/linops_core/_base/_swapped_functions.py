@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ._copying import linked_copy
+from ._question import Question
 
 _PAIRS = (("fn", "adj_fn"), ("normal_fn", "adj_normal_fn"), ("split", "adj_split"))
 SWAPPED = frozenset(name for pair in _PAIRS for name in pair)
@@ -53,14 +54,20 @@ def swapped(linop: nn.Module) -> dict[str, Any]:
     return {name: getattr(linop, other) for name, other in turned}
 
 
+@Question.inherited
+def has_sizes_of_names(linop: object) -> bool:
+    """Whether names say which sizes an operator has, also with swapped functions."""
+    return False
+
+
 def check_swap(linop: Any, base: Any) -> None:
     """Raise an error if a copy with swapped functions is not the adjoint of an operator.
 
     Sizes and slices of the copy of a Chain, for example, would be those of the operands as they
     are, and not of their adjoints. ``base`` is the base class of all operators.
     """
-    if linop.adj_fn is not of_adjoint and getattr(linop, "_is_side_by_side", False):
-        return  # then names say which sizes they are
+    if linop.adj_fn is not of_adjoint and has_sizes_of_names(linop):
+        return
     classes: Any = type(linop).__mro__
     for cls in classes:
         if issubclass(cls, base) and cls.adj_fn is of_adjoint and cls.fn is not base.fn:

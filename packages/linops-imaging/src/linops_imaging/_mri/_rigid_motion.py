@@ -12,7 +12,7 @@ from linops_core import Diagonal, NamedLinop
 from linops_core.siblings import acts_as, check_real
 from nameddim import NamedDimension, as_dims
 
-from .._checks import check_real_tensor
+from .._checks import check_finite, check_real_tensor
 from .._non_uniform._nufft import NUFFT
 
 Dims = Sequence[NamedDimension | str]
@@ -62,7 +62,7 @@ def rigid_motion(
     TypeError
         If the transform is not a NUFFT, or shifts or rotations are not real tensors.
     ValueError
-        If shapes or dimensions do not fit.
+        If shapes or dimensions do not fit, or a shift or rotation is not finite.
 
     References
     ----------
@@ -193,6 +193,7 @@ def check_motion(
         if values is None:
             continue
         check_real_tensor(owner, name, values, shape, f" for {names}")
+        check_finite(owner, name, values)
     return names
 
 

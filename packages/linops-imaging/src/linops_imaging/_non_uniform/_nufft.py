@@ -205,7 +205,8 @@ class NUFFT(Wrapper):
         given = GridNames.given("NUFFT", dims, shape, None, n_dims=ndim, instead=positional)
         if given is None:
             default = [f"K{number or ''}" for number in range(locs.ndim - 1)]
-            points = _dims("output_shape", output_shape or default, locs.ndim - 1)
+            point_dims = default if output_shape is None else output_shape
+            points = _dims("output_shape", point_dims, locs.ndim - 1)
             image_dims = get_nd_shape(ndim) if input_shape is None else input_shape
             image = _dims("input_shape", image_dims, ndim)
             batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)

@@ -12,6 +12,7 @@ from torch import Tensor
 from linops_core.siblings import not_a_tensor
 
 from ._in_pieces import indices_in_pieces
+from ._written_aside import written_aside
 
 _N_DIMS = 16
 """Number of dimensions that BART writes; it reads more if their size is 1."""
@@ -60,7 +61,8 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     Parameters
     ----------
     path : path
-        With or without the suffix ``.cfl`` or ``.hdr``. Existing files are replaced.
+        With or without the suffix ``.cfl`` or ``.hdr``. Existing files are replaced when the new
+        ones are complete.
     array : Tensor
         Real or complex, of up to 16 axes, which are the dimensions of BART. It is written as
         complex64: values above 3.4e38 become infinite.
@@ -98,11 +100,13 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     sizes = [*array.shape, *(1,) * (_N_DIMS - array.ndim)]
     header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
     turned = array.detach().permute([*range(array.ndim - 1, -1, -1)])
-    with base.with_name(base.name + ".cfl").open("wb") as file:
-        for index in indices_in_pieces(turned.shape):
-            part = turned[index].to("cpu", torch.complex64).resolve_conj().resolve_neg()
-            np.ascontiguousarray(part.numpy(), "<c8").tofile(file)
-    base.with_name(base.name + ".hdr").write_text(header, "utf-8")
+    names = [base.with_name(base.name + suffix) for suffix in (".cfl", ".hdr")]
+    with written_aside(*names) as (data, text):
+        with data.open("wb") as file:
+            for index in indices_in_pieces(turned.shape):
+                part = turned[index].to("cpu", torch.complex64).resolve_conj().resolve_neg()
+                np.ascontiguousarray(part.numpy(), "<c8").tofile(file)
+        text.write_text(header, "utf-8")
 
 
 def _base(path: str | os.PathLike[str]) -> Path:

@@ -261,7 +261,8 @@ def write_ismrmrd_images(
     Parameters
     ----------
     path : path
-        An HDF5 file, which may have raw data. It is made if there is none.
+        An HDF5 file, which may have raw data. It is made if there is none. It is extended in place,
+        because a copy of the raw data could be large: an interrupt can leave a part of the group.
     images : IsmrmrdImages
         From :func:`read_ismrmrd_images` or ``IsmrmrdImages.from_volume``. (u)int16, (u)int32,
         float32, float64, complex64 or complex128.

@@ -20,6 +20,7 @@ from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import FLAG_OF
 from ._ismrmrd_scan import IsmrmrdScan
+from ._written_aside import written_aside
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +43,7 @@ def write_ismrmrd(
     Parameters
     ----------
     path : path
-        An HDF5 file. An existing file is replaced.
+        An HDF5 file. An existing file is replaced when the new one is complete.
     scan : IsmrmrdScan
         From :func:`read_ismrmrd`, changed or not (``dataclasses.replace``), or made by
         ``IsmrmrdScan.from_grid``. Its lines are written as lines of imaging with the numbers of
@@ -84,7 +85,7 @@ def write_ismrmrd(
     floats = h5py.vlen_dtype(np.dtype("<f4"))
     row = np.dtype([("head", HEAD), ("traj", floats), ("data", floats)])
     noise = [] if scan.noise is None else list(scan.noise.split(_MOST, 1))
-    with h5py.File(Path(path), "w") as file:
+    with written_aside(Path(path)) as (partial,), h5py.File(partial, "w") as file:
         group = group_at("write_ismrmrd", h5py, file, dataset, make=True)
         group.create_dataset("xml", data=[scan.header.encode()], dtype=h5py.string_dtype())
         n_rows = len(noise) + sum(len(heads) for heads, _ in tables)

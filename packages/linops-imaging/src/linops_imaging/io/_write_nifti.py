@@ -12,6 +12,7 @@ from torch import Tensor
 from linops_core.siblings import check_real
 
 from .._extras import optional_module
+from ._written_aside import written_aside
 
 _SUFFIXES = (".nii", ".nii.gz")
 _STORED = {
@@ -40,7 +41,8 @@ def write_nifti(
     Parameters
     ----------
     path : path
-        Ends with ``.nii`` or ``.nii.gz``. An existing file is replaced.
+        Ends with ``.nii`` or ``.nii.gz``. An existing file is replaced when the new one
+        is complete.
     image : Tensor
         One to seven axes: up to three of space, then time and others. Bool is stored as uint8, half
         precision as single precision. It is NIfTI-1, or NIfTI-2 if a size exceeds 32767.
@@ -107,7 +109,8 @@ def write_nifti(
         zooms = [*file.header.get_zooms()]
         zooms[3] = time_step
         file.header.set_zooms(zooms)
-    nibabel.save(file, path)
+    with written_aside(path) as (partial,):
+        nibabel.save(file, partial)
 
 
 def _checked(affine: Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
