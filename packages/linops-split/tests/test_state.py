@@ -76,8 +76,7 @@ def test_a_cut_operator_has_the_state_of_the_whole(known: Known, data: st.DataOb
         B = batch_linop(A, data.draw(batch_sizes(A)))
         check_same_module(B, A)
         check_same_module(B.H, A.H)
-        if isinstance(B.N, Tiled):
-            check_same_module(B.N, A.N)
+        check_same_module(B.N, A.N)
         check_same_module(batch_linop(B, data.draw(batch_sizes(B))), A)
         check_same_module(nn.ModuleDict({"cut": B}), nn.ModuleDict({"cut": A}))
 
@@ -128,8 +127,16 @@ def test_a_normal_has_the_weights_of_the_whole_normal() -> None:
     for sizes in ({"D": 1}, {"A": 1, "D": 1}):
         N, x = batch_linop(A, sizes).N, torch.rand(2, 1)
         torch.testing.assert_close(N(x), A.N(x))
-        if isinstance(N, Tiled):
-            check_same_module(N, A.N)
+        check_same_module(N, A.N)
+
+
+def test_a_checkpoint_of_a_normal_is_loaded_into_the_normal_of_a_stack_in_tiles() -> None:
+    """Its tiles are summed, so forward and adjoint run in turn; names of both are those of A.N."""
+    operands = [Dense(torch.full((3, 4), k), ("M", "N"), ("N",), ("M",)) for k in (1.0, 2.0)]
+    A = Stack(*operands, odim_and_idx=("K", 0))
+    B = batch_linop(A, {"N": 2})
+    B.N.load_state_dict({name: 3 * weight for name, weight in A.N.state_dict().items()})
+    assert [operand.weight.unique().item() for operand in operands] == [3.0, 6.0]
 
 
 def matrix(seed: int = 0) -> Dense:

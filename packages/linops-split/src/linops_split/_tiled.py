@@ -291,7 +291,12 @@ class Tiled(Composite):
         whole = None if self._whole is None else self._whole.N
         if normal is not None and whole is not None:
             normal = _with_output(normal, whole.oshape)
-        return super().own_normal() if normal is None else self.with_tiles(normal, whole)
+        if normal is None:
+            in_turn = super().own_normal()
+            # As a module it is the normal of the whole, not a chain in which weights occur twice.
+            table = Tiles(in_turn.shape, [Part(in_turn)], {})
+            return in_turn if whole is None else self.with_tiles(table, whole)
+        return self.with_tiles(normal, whole)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""
