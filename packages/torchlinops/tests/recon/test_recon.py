@@ -84,6 +84,14 @@ def test_maps_and_weights_without_slices_are_those_of_every_slice() -> None:
     torch.testing.assert_close(masked, wanted)
 
 
+@pytest.mark.parametrize("dims", [("Kc", "Kx", "Ky"), ("Kx", "Kc", "Ky")])
+def test_coils_may_have_a_name_that_begins_like_k_space(dims: tuple[str, ...]) -> None:
+    own = tuple(dim.replace("Kc", "C") for dim in dims)
+    kspace, maps = random(*own), random(*own, seed=1)
+    result = recon.sense(kspace, dims, maps, coil_dim="Kc", ridge=0.1)
+    torch.testing.assert_close(result, recon.sense(kspace, own, maps, ridge=0.1))
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_trajectory_over_the_grid_gives_the_image_of_the_grid(
     function: Callable[..., Tensor],

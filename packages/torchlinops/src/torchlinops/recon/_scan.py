@@ -72,7 +72,9 @@ def scan_operator(
     if not {*frames} <= {*batch}:
         raise ValueError(f"{owner}: time_dim must be in dims {names}, got {frames[0]}")
     if locs is None:
-        size, grid, full = [y.shape[names.index(dim)] for dim in points], K2N(points), K2N(names)
+        size, grid = [y.shape[names.index(dim)] for dim in points], K2N(points)
+        pixels = dict(zip(points, grid, strict=True))
+        full = tuple([pixels.get(dim, dim) for dim in names])
         if grid_size is not None or len(size) not in (2, 3):
             raise ValueError(
                 f"{owner}: k-space on a grid must have two or three axes with names that begin "
