@@ -340,6 +340,23 @@ def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:
             r"locs must have the axes \(K\) of the sizes \(12,\), got the shape \(5, 2\)",
         ),
         ({"kspace": random("C", "Kx", "Ky") * torch.nan}, ArithmeticError, "finite"),
+        # The axes of the image may not have other meanings in hybrid space.
+        (
+            {**trajectory, "kspace": flat.reshape(3, 4, 3), "dims": ("C", "Nx", "K")}
+            | {"locs": locs[:3], "grid_size": (8, 8)},
+            ValueError,
+            r"sense: dims must not have the names of the pixels .*Nx.*Ny.*, got Nx in .*; give th",
+        ),
+        (
+            {"kspace": random("C", "B", "Kx", "Ky"), "dims": ("C", "Nx", "Kx", "Ky")},
+            ValueError,
+            "sense: dims must not have the names of the pixels .*, got Nx in",
+        ),
+        (
+            {"dims": ("Ny", "Kx", "Ky"), "coil_dim": "Ny"},
+            ValueError,
+            "sense: dims must not have the names of the pixels .*, got Ny in",
+        ),
     ]
 
 

@@ -89,6 +89,11 @@ def scan_operator(
         size, grid = [*grid_size], get_nd_shape(len(grid_size))
         at = names.index(points[0])
         full = tuple([dim for dim in (*names[:at], *grid, *names[at:]) if dim not in points])
+    if taken := [dim for dim in names if dim in grid]:
+        raise ValueError(
+            f"{owner}: dims must not have the names of the pixels {grid}, got {taken[0]} in "
+            f"{names}; give this axis another name, such as B"
+        )
     image = (*batch, *grid)
     sizes = dict(zip((*names, *grid), (*y.shape, *size), strict=True))
     order = partial(in_order, owner, order=(coil, *image, *points), sizes=sizes)
