@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Dense
-from linops_solvers import OperatorPair, Progress, Record, SolverSteps, Space, Step, StopReason
+from linops_solvers import (
+    ConvergenceWarning,
+    OperatorPair,
+    Progress,
+    Record,
+    SolverSteps,
+    Space,
+    Step,
+    StopReason,
+)
 
 
 class HeavyBall(SolverSteps):
@@ -183,6 +193,45 @@ def test_a_state_that_cannot_be_saved_is_refused(state: Any, match: str, tmp_pat
     with pytest.raises(TypeError, match=match):
         progress.follow(Turned(state), start)
     assert not (tmp_path / "x").exists()
+
+
+class Measuring(SolverSteps):
+    """A step that returns what it is given."""
+
+    def __init__(self, measured: Any) -> None:
+        self._measured = measured
+
+    def step(self) -> Any:
+        return self._measured
+
+    def result(self) -> Tensor:
+        return torch.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("measured", "error", "match"),
+    [
+        (None, TypeError, "mine: step must return a dict of numbers, .*, got None"),
+        (({"gap": 1.0},), TypeError, "mine: step must return a dict of numbers"),
+        ((1.0, None), TypeError, r"step must return a dict .* got \(1.0, None\)"),
+        (({"gap": 1.0}, "done"), TypeError, "and a StopReason, None, or a list of these, got"),
+        (({"gap": 1.0}, (None, None)), TypeError, r"a list of these, got .*\(None, None\)"),
+        (({"gap": 1.0}, ["done"]), TypeError, "step must return"),
+        (
+            ({"other": 1.0}, None),
+            ValueError,
+            r"mine: the values of the last .*, got none of \['gap'\]",
+        ),
+    ],
+)
+def test_what_a_step_returns_is_checked(measured: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        Progress("mine", 2, goals={"gap": 0.1}).follow(Measuring(measured))
+
+
+def test_a_value_that_is_nan_at_the_end_warns() -> None:
+    with pytest.warns(ConvergenceWarning, match="mine: .* got gap = nan for a tolerance of 0.1"):
+        Progress("mine", 2, goals={"gap": 0.1}).follow(Measuring(({"gap": math.nan}, None)))
 
 
 def test_what_has_no_step_is_no_solver() -> None:

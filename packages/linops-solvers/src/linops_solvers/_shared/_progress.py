@@ -184,7 +184,7 @@ class Progress:
                     del x
                 if is_done:
                     return steps.result()
-                values, reasons = steps.step()
+                values, reasons = self._checked(steps.step())
                 iteration += 1
 
     def again(self, max_num_iters: int | None = None) -> Progress:
@@ -207,12 +207,32 @@ class Progress:
             frame, level = frame.f_back, level + 1
         warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
+    def _checked(self, measured: Measured) -> Measured:
+        """Return what a step returned, if it is what the loop takes."""
+        is_pair = isinstance(measured, tuple) and len(measured) == 2
+        values, reasons = measured if is_pair else (None, None)
+        each = reasons if isinstance(reasons, list) else [reasons]
+        if not isinstance(values, Mapping) or any(
+            not isinstance(reason, StopReason | None) for reason in each
+        ):
+            raise TypeError(
+                f"{self.solver}: step must return a dict of numbers, and a StopReason, None, or a "
+                f"list of these, got {measured!r}"
+            )
+        return values, reasons
+
     def _complain(self, values: Mapping[str, float]) -> None:
         """Warn if values are far from their tolerances when the largest number of steps is done."""
+        missing = [name for name in self.goals if name not in values]
+        if missing and self.limit:
+            raise ValueError(
+                f"{self.solver}: the values of the last step must have those with a tolerance in "
+                f"goals, {[*self.goals]}, got none of {missing}"
+            )
         far = self.limit and [
             f"{name} = {values[name]:.2g} for a tolerance of {goal:.2g}"
             for name, goal in self.goals.items()
-            if goal and values[name] > FAR * goal
+            if goal and not values[name] <= FAR * goal  # or it is NaN
         ]
         if far:
             self.warn_once(
