@@ -263,10 +263,10 @@ class IsmrmrdScan:
         if n_samples * dwell > 1.001 * constant and up + down:
             raise ValueError(
                 f"IsmrmrdScan: readouts must be at equal distances for a grid, got {n_samples} "
-                f"samples of {dwell:g} us for a gradient that is constant for {constant:g} us around its "
-                "middle; use a NUFFT along the readout, with the locations linops_imaging.mri.trapezoid("
-                f"{n_samples}, {self.encoding.encoded_size[0]}, {dwell:g}, {up:g}, {flat:g}, "
-                f"{down:g})"
+                f"samples of {dwell:g} us for a gradient that is constant for {constant:g} us "
+                "around its middle; use a NUFFT along the readout, with the locations "
+                f"linops_imaging.mri.trapezoid({n_samples}, {self.encoding.encoded_size[0]}, "
+                f"{dwell:g}, {up:g}, {flat:g}, {down:g})"
             )
 
     def _lines_on_grid(self) -> tuple[list[int], Tensor]:
