@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
+from linops_core.siblings import not_a_tensor, written_aside
 
 from ._in_pieces import indices_in_pieces
-from ._written_aside import written_aside
 
 _N_DIMS = 16
 """Number of dimensions that BART writes; it reads more if their size is 1."""
