@@ -61,7 +61,8 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     ----------
     path : path
         With or without the suffix ``.cfl`` or ``.hdr``. Existing files are replaced when the new
-        ones are complete.
+        ones are complete. A process that is killed meanwhile leaves the old files, the new ones, or
+        no header; then the old ones are in folders ``.writing-*`` beside.
     array : Tensor
         Real or complex, of up to 16 axes, which are the dimensions of BART. It is written as
         complex64: values above 3.4e38 become infinite.
