@@ -84,6 +84,14 @@ def test_maps_and_weights_without_slices_are_those_of_every_slice() -> None:
     torch.testing.assert_close(masked, wanted)
 
 
+@pytest.mark.parametrize("dims", [("Kc", "Kx", "Ky"), ("Kx", "Kc", "Ky")])
+def test_coils_may_have_a_name_that_begins_like_k_space(dims: tuple[str, ...]) -> None:
+    own = tuple(dim.replace("Kc", "C") for dim in dims)
+    kspace, maps = random(*own), random(*own, seed=1)
+    result = recon.sense(kspace, dims, maps, coil_dim="Kc", ridge=0.1)
+    torch.testing.assert_close(result, recon.sense(kspace, own, maps, ridge=0.1))
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_trajectory_over_the_grid_gives_the_image_of_the_grid(
     function: Callable[..., Tensor],
@@ -332,6 +340,23 @@ def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:
             r"locs must have the axes \(K\) of the sizes \(12,\), got the shape \(5, 2\)",
         ),
         ({"kspace": random("C", "Kx", "Ky") * torch.nan}, ArithmeticError, "finite"),
+        # The axes of the image may not have other meanings in hybrid space.
+        (
+            {**trajectory, "kspace": flat.reshape(3, 4, 3), "dims": ("C", "Nx", "K")}
+            | {"locs": locs[:3], "grid_size": (8, 8)},
+            ValueError,
+            r"sense: dims must not have the names of the pixels .*Nx.*Ny.*, got Nx in .*; give th",
+        ),
+        (
+            {"kspace": random("C", "B", "Kx", "Ky"), "dims": ("C", "Nx", "Kx", "Ky")},
+            ValueError,
+            "sense: dims must not have the names of the pixels .*, got Nx in",
+        ),
+        (
+            {"dims": ("Ny", "Kx", "Ky"), "coil_dim": "Ny"},
+            ValueError,
+            "sense: dims must not have the names of the pixels .*, got Ny in",
+        ),
     ]
 
 

@@ -72,7 +72,9 @@ def scan_operator(
     if not {*frames} <= {*batch}:
         raise ValueError(f"{owner}: time_dim must be in dims {names}, got {frames[0]}")
     if locs is None:
-        size, grid, full = [y.shape[names.index(dim)] for dim in points], K2N(points), K2N(names)
+        size, grid = [y.shape[names.index(dim)] for dim in points], K2N(points)
+        pixels = dict(zip(points, grid, strict=True))
+        full = tuple([pixels.get(dim, dim) for dim in names])
         if grid_size is not None or len(size) not in (2, 3):
             raise ValueError(
                 f"{owner}: k-space on a grid must have two or three axes with names that begin "
@@ -87,6 +89,11 @@ def scan_operator(
         size, grid = [*grid_size], get_nd_shape(len(grid_size))
         at = names.index(points[0])
         full = tuple([dim for dim in (*names[:at], *grid, *names[at:]) if dim not in points])
+    if taken := [dim for dim in names if dim in grid]:
+        raise ValueError(
+            f"{owner}: dims must not have the names of the pixels {grid}, got {taken[0]} in "
+            f"{names}; give this axis another name, such as B"
+        )
     image = (*batch, *grid)
     sizes = dict(zip((*names, *grid), (*y.shape, *size), strict=True))
     order = partial(in_order, owner, order=(coil, *image, *points), sizes=sizes)
