@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -125,6 +126,63 @@ def test_a_checkpoint_of_no_problem_is_refused(
     with pytest.raises(error, match=match):
         Progress("halved", 2, {"checkpoint": tmp_path / "x"}, space=Space()).follow(Halved(problem))
     assert Progress("halved", 2, space=Space()).follow(Halved(problem)).tolist() == [0.25, 0.25]
+
+
+class Turned(SolverSteps):
+    """x times a state, which is a number of any kind."""
+
+    def __init__(self, state: Any) -> None:
+        self.x, self.state = torch.ones(2, dtype=torch.complex128), state
+
+    def step(self) -> tuple[dict[str, float], None]:
+        self.state = self.state * self.state + self.state
+        self.x = self.x * complex(self.state)
+        return {"state": abs(self.state)}, None
+
+    def result(self) -> Tensor:
+        return self.x
+
+    def fingerprint(self) -> dict[str, object]:
+        return {"tol": np.float64(0.5), "y": (Space(), torch.ones(2))}
+
+
+@pytest.mark.parametrize(
+    "state", [0.5 + 0.25j, np.float64(0.5), np.int64(2), np.complex128(0.5j), 2]
+)
+def test_numbers_of_every_kind_are_saved(state: Any, tmp_path: Path) -> None:
+    def solve(limit: int, **options: Any) -> Tensor:
+        return Progress("turned", limit, options, space=Space()).follow(Turned(state))
+
+    def interrupt(step: Step) -> None:
+        if step.iteration == 2:
+            raise KeyboardInterrupt
+
+    files = {"checkpoint": tmp_path / "x", "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        solve(4, callback=interrupt, **files)
+    record = Record()
+    assert torch.equal(solve(4, callback=record, **files), solve(4))
+    assert len(record.values["state"]) == 3  # of the loaded step 2, and of 3 and 4
+
+
+@pytest.mark.parametrize(
+    ("state", "match"),
+    [
+        (np.ones(2), "turned: state must be a number, a string, a tensor or None .*, got ndarray"),
+        ([1.0], "turned: state must be .*, got list; begin its name with an underscore if it is"),
+        ({"a": (1.0,)}, r"turned: state\['a'\] must be a number, .*, got tuple"),
+        (np.float32(0.5), "turned: state must be a number, .*, got float32"),
+        (StopReason.CONVERGED, "turned: state must be a number, .*, got StopReason"),
+        (torch.Generator(), "turned: state must be a number, .*, got Generator"),
+        (Moved(torch.ones(2)), "turned: state must be a number, .*, got Moved"),
+    ],
+)
+def test_a_state_that_cannot_be_saved_is_refused(state: Any, match: str, tmp_path: Path) -> None:
+    start: Any = ({}, StopReason.CONVERGED)
+    progress = Progress("turned", 4, {"checkpoint": tmp_path / "x"}, space=Space())
+    with pytest.raises(TypeError, match=match):
+        progress.follow(Turned(state), start)
+    assert not (tmp_path / "x").exists()
 
 
 def test_what_has_no_step_is_no_solver() -> None:

@@ -36,9 +36,9 @@ class ExpectationMaximization(SolverSteps):
         self.tol, self.space, self.shown = check_real(owner, "tol", tol, 0), space, shown
         goals = {"change": self.tol}
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
-        self.first, *self.others = self.subsets = counted()
-        x = _first(owner, x0, self.subsets)
-        for subset in self.others:
+        self.first, *self._others = self._subsets = counted()
+        x = _first(owner, x0, self._subsets)
+        for subset in self._others:
             subset.check_explained(*subset.image(x))
         self.x, (self.image, self.floor) = x, self.first.image(x)
         self.first.check_explained(self.image, self.floor)
@@ -49,9 +49,9 @@ class ExpectationMaximization(SolverSteps):
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
-        options = {"tol": self.tol, "subsets": len(self.subsets)}
+        options = {"tol": self.tol, "subsets": len(self._subsets)}
         vectors = {"x0": (self.space, self.x)}
-        for subset in self.subsets:
+        for subset in self._subsets:
             pair = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
             vectors |= {name + subset.name: (pair.output, v) for name, v in sketched.items()}
@@ -60,7 +60,7 @@ class ExpectationMaximization(SolverSteps):
 
     def step(self) -> Measured:
         """Use every set of counts in turn."""
-        first, others, before = self.first, self.others, self.x
+        first, others, before = self.first, self._others, self.x
         dtype, is_watched = first.pair.dtype, self.progress.is_watched
         x = first.updated(before, self.image, self.floor)
         for subset in others:

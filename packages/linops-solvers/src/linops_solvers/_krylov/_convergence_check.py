@@ -70,7 +70,7 @@ class ConvergenceCheck:
         self.noise = max(64 * sums, 4 * precision)
         # Rounding of p'^H A p times the factor of p' in p, for two directions.
         self.unconjugate: Scalars = 0.0
-        self.reasons: list[StopReason | None] = [None] * len(_list(norm_of_y)) if is_read else []
+        self._reasons: list[StopReason | None] = [None] * len(_list(norm_of_y)) if is_read else []
         self.active: Mask = (norm_of_y >= 0) | (norm_of_y != norm_of_y)
         self.waiting: Mask = norm_of_y < 0
         self.refused: Mask = norm_of_y < 0  # where an error is not raised because no value is read
@@ -90,9 +90,14 @@ class ConvergenceCheck:
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.stop(residual <= precision * norm_of_y, StopReason.ROUNDING)
 
+    @property
+    def reasons(self) -> list[StopReason | None]:
+        """Why to stop, of each system; a checkpoint has them with the step."""
+        return self._reasons
+
     def restore(self, reasons: list[StopReason | None]) -> None:
         """Take the reasons of a checkpoint, whose numbers were loaded; move these to the host."""
-        self.reasons = reasons
+        self._reasons = reasons
         vars(self).update({k: v.cpu() for k, v in vars(self).items() if isinstance(v, Tensor)})
 
     def stop(self, which: Mask, reason: StopReason) -> None:
@@ -102,8 +107,8 @@ class ConvergenceCheck:
         which = which & self.active
         self.active = self.active ^ which
         if self.is_read:
-            pairs = zip(_list(which), self.reasons, strict=True)
-            self.reasons = [reason if stopped else before for stopped, before in pairs]
+            pairs = zip(_list(which), self._reasons, strict=True)
+            self._reasons = [reason if stopped else before for stopped, before in pairs]
 
     def begin(self, energy: Products, searched: Scalars) -> None:
         """Note the first r^H z and |z|."""
@@ -148,7 +153,7 @@ class ConvergenceCheck:
         is_unsure = _list(self._drift() > 0.5 * self.residual)
         return is_any(self.waiting) or any(
             unsure and reason is not StopReason.CONVERGED
-            for unsure, reason in zip(is_unsure, self.reasons, strict=True)
+            for unsure, reason in zip(is_unsure, self._reasons, strict=True)
         )
 
     def verify(self, residual: Scalars, norm_of_x: Scalars) -> None:
@@ -168,7 +173,7 @@ class ConvergenceCheck:
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, self.root)
         growth = safe_ratio(self.norm * self.norm_of_x, self.norm_of_y)
         systems = zip(
-            self.reasons, *map(_list, (self.residual, self.norm_of_y, growth)), strict=True
+            self._reasons, *map(_list, (self.residual, self.norm_of_y, growth)), strict=True
         )
         for index, (reason, residual, norm_of_y, grown) in enumerate(systems):
             is_over = reason is StopReason.ROUNDING or grown * self.root > 1
@@ -184,7 +189,7 @@ class ConvergenceCheck:
 
     def _name_of(self, index: int) -> str:
         """Return the name of a system for messages; empty if it is the only one."""
-        return "" if len(self.reasons) == 1 else f" of system {index}"
+        return "" if len(self._reasons) == 1 else f" of system {index}"
 
     def _drift(self) -> Scalars:
         """Return the rounding of the residual; it grows as the root, because signs are random."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -74,8 +75,10 @@ class Checkpoint:
             "shape": [*first.shape],
             "dtype": str(first.dtype),
             "device": first.device.type,
-            **problem,
         }
+        for name, value in problem.items():
+            is_of_numpy = getattr(value, "shape", None) == ()  # torch.load reads no such numbers
+            described[name] = value.item() if is_of_numpy else value  # type: ignore[attr-defined]
         for name, (space, vector) in vectors.items():
             described[name] = _sketch(self.owner, space, at_least_single(vector))
         state = self.load(described, min(64 * precision, precision**0.5))
@@ -95,11 +98,21 @@ class Checkpoint:
         """Save the state if it is time for that, or the last step."""
         is_due = (iteration and iteration % self.every == 0) or None not in reasons
         if is_due and iteration > self.loaded:
-            step = {"iteration": iteration, "values": dict(values), "reasons": reasons}
-            states = {name: _plain(vars(holder)) for name, holder in self.holders.items()}
+            numbers = {name: float(value) for name, value in values.items()}
+            step = {"iteration": iteration, "values": numbers, "reasons": reasons}
+            states = {name: self._state_of(holder) for name, holder in self.holders.items()}
             self.save(iteration, {"step": step, **states})
         if None not in reasons:
             self.holders = {}  # a gradient may keep this object, but needs no state
+
+    def _state_of(self, holder: object) -> dict[str, object]:
+        """Return the public attributes, without constants: functions and objects of linops."""
+        others = [*map(id, self.holders.values())]
+        return {
+            name: _saved(self.owner, name, value)
+            for name, value in vars(holder).items()
+            if not (name.startswith("_") or id(value) in others or _is_constant(value))
+        }
 
     def load(self, problem: State, precision: float) -> State | None:
         """Return the newest state that all processes have; None if there is none.
@@ -258,14 +271,27 @@ def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
     return torch.stack([(unit * number.cpu().to(torch.complex128)).flatten() for number in numbers])
 
 
-def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the numbers, strings and tensors, without those of private names."""
-    plain = (Tensor, float, int, str, type(None))
-    return {
-        name: dict(value) if isinstance(value, dict) else value
-        for name, value in values.items()
-        if isinstance(value, (*plain, dict)) and not name.startswith("_")
-    }
+def _saved(owner: str, name: str, value: object) -> object:
+    """Return a number, a string, a tensor or a mapping of these as files have it."""
+    if isinstance(value, Tensor):
+        return value
+    if type(value) is dict:
+        return {key: _saved(owner, f"{name}[{key!r}]", number) for key, number in value.items()}
+    if getattr(value, "shape", None) == ():  # a number of NumPy
+        number = value.item()  # type: ignore[attr-defined]
+        if isinstance(value, type(number)) or type(number) not in (float, complex):
+            value = number  # but in place of float32, steps would go on in double precision
+    if type(value) not in (bool, int, float, complex, str, type(None)):
+        raise TypeError(
+            f"{owner}: {name} must be a number, a string, a tensor or None to be saved, got "
+            f"{type(value).__name__}; begin its name with an underscore if it is a constant"
+        )
+    return value
+
+
+def _is_constant(value: object) -> bool:
+    is_of_linops = type(value).__module__.startswith("linops_") and not isinstance(value, Enum)
+    return callable(value) or is_of_linops or isinstance(value, (torch.dtype, torch.device))
 
 
 def _is_same(wanted: object, saved: object, precision: float) -> bool:

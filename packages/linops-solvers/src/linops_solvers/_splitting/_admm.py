@@ -142,7 +142,7 @@ class _Steps(SolverSteps):
         self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
         self.x, self.z, self.rho = x, split.forward(x), options.rho
         self.u = torch.zeros_like(self.z)
-        self.floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
+        self._floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
@@ -178,7 +178,7 @@ class _Steps(SolverSteps):
             least = rounding * norm_of_y * (norm_of_y / of_dual) * (norm_of_back / norm_of_u)
             least = least if of_primal <= least else 0.0
         weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
-        goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
+        goals = max(self._floors[0] + weight * of_primal, least), self._floors[1] + weight * of_dual
         self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
         self.primal, self.dual = gap / units[0], slope / units[1]
         # The dual one is a sum of terms that may cancel; each has its own rounding.

@@ -175,7 +175,7 @@ class _Steps(SolverSteps):
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
         self.tau, self.sigma, self.norm = step_sizes
-        self.floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
+        self._floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
@@ -222,7 +222,7 @@ class _Steps(SolverSteps):
         )
         primal = moved / tau
         weight = self.options.eps_rel * norm
-        goals = self.floors[0] + weight * norm_of_p, self.floors[1] + weight * norm_of_x
+        goals = self._floors[0] + weight * norm_of_p, self._floors[1] + weight * norm_of_x
         self.progress.goals.update(primal=goals[0], dual=goals[1])
         of_primal = rounding * (norm_of_x / tau + norm * norm_of_p)
         of_dual = rounding * (norm_of_p / sigma + norm * norm_of_x)
