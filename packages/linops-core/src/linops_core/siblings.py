@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memmap.siblings import bytes_text as bytes_text
 from memmap.siblings import loaded_when_used as loaded_when_used
+from memmap.siblings import written_aside as written_aside
 
 from ._algebra._composite import supports_of as supports_of
 from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from linops_core import Dense, FourierShift, Interpolate, NamedLinop, SliceableLinop
+from linops_core import Dense, Diagonal, FourierShift, Interpolate, NamedLinop, SliceableLinop
 from linops_core.siblings import OwnTile, input_space, tile_of
 from linops_core.testing.strategies import Known, trees
 from memmap import memory_aware_to
@@ -60,6 +60,8 @@ def test_weights_and_gradients_are_cast_alike(dtype: torch.dtype) -> None:
     nn.ModuleList([A]).to(dtype)
     kept = torch.complex64 if dtype is torch.bfloat16 else torch.complex128
     assert A.weight.dtype is kept
+    assert copy.deepcopy(A).to(dtype).weight.dtype is kept
+    assert Diagonal(torch.ones(2), ("N",)).to(dtype).weight.dtype is dtype
     torch.testing.assert_close(A.weight.detach(), weight.to(kept))
     torch.testing.assert_close(A.weight.grad, gradient.to(kept))
 

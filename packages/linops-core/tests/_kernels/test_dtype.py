@@ -27,7 +27,12 @@ def test_integers_and_no_wish_stay() -> None:
     assert in_precision_of(torch.tensor([1.0]), None) == torch.float32
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.bfloat16])
-def test_what_has_no_complex_kind_is_refused(dtype: torch.dtype) -> None:
+def test_complex_numbers_stay_as_they_are_in_bfloat16() -> None:
+    assert in_precision_of(torch.tensor([1.0]), torch.bfloat16) == torch.bfloat16
+    assert in_precision_of(torch.tensor([1j]), torch.bfloat16) == torch.complex64
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e5m2])
+def test_what_has_no_precision_is_refused(dtype: torch.dtype) -> None:
     with pytest.raises(TypeError, match=r"precision of an operator must be .*, got torch"):
         in_precision_of(torch.tensor([1.0]), dtype)

@@ -118,6 +118,40 @@ def test_an_interrupt_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "a.cfl").stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("is_made", [True, False])
+@pytest.mark.parametrize(
+    ("has_old", "step"), [(True, i) for i in range(4)] + [(False, 0), (False, 1)]
+)
+def test_an_interrupt_between_two_files_mixes_no_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_old: bool, step: int, is_made: bool
+) -> None:
+    """Both arrays have as many bytes, so only the header tells them apart."""
+    old, new = torch.ones(2, 3, dtype=torch.complex64), torch.zeros(3, 2, dtype=torch.complex64)
+    if has_old:
+        write_cfl(tmp_path / "a", old)
+    replace, n_made = Path.replace, 0
+
+    def interrupted(path: Path, target: Path) -> None:
+        nonlocal n_made
+        is_now, n_made = n_made == step, n_made + 1
+        if is_made or not is_now:
+            replace(path, target)
+        if all((tmp_path / f"a{suffix}").exists() for suffix in (".cfl", ".hdr")):
+            found = read_cfl(tmp_path / "a")  # as if the process were killed here
+            assert any(torch.equal(found, array) for array in (old, new))
+        if is_now:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_cfl(tmp_path / "a", new)
+    is_complete = is_made and step == (3 if has_old else 1)
+    names = ["a.cfl", "a.hdr"] if has_old or is_complete else []
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    if names:
+        assert torch.equal(read_cfl(tmp_path / "a"), new if is_complete else old)
+
+
 def test_links_to_files_stay_links(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     for suffix in (".cfl", ".hdr"):

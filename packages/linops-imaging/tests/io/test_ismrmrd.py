@@ -738,9 +738,25 @@ def test_samples_on_ramps_have_no_place_on_a_grid(tmp_path: Path) -> None:
     torch.testing.assert_close(result, image, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("flat", [13, 14, 16, 17, 18])
+@pytest.mark.parametrize(("up", "down"), [(12, 14), (14, 12), (12, 12), (1, 3)])
+def test_lines_are_on_a_grid_if_their_samples_are_those_of_a_grid(
+    tmp_path: Path, up: int, down: int, flat: int
+) -> None:
+    rows = [line(x, sample_time_us=2.5) for x in lines(1, 2, 6)]
+    header = described(rampUpTime=up, rampDownTime=down, flatTopTime=flat, dwellTime=2.5)
+    scan = read_ismrmrd(write(tmp_path / "a.h5", rows, header))
+    steps = epi.trapezoid(6, 6, 2.5, up, flat, down).squeeze(1).diff()
+    if torch.allclose(steps, torch.ones_like(steps), rtol=1e-9):
+        assert scan.on_grid()[1].sum() == 6
+    else:
+        with pytest.raises(ValueError, match="equal distances"):
+            scan.on_grid()
+
+
 def test_samples_of_a_constant_gradient_are_on_a_grid(tmp_path: Path) -> None:
     rows = [line(x, sample_time_us=2.5) for x in lines(1, 2, 6)]
-    header = described(rampUpTime=12, rampDownTime=14, flatTopTime=13.0)
+    header = described(rampUpTime=12, rampDownTime=14, flatTopTime=17.0)
     assert read_ismrmrd(write(tmp_path / "a.h5", rows, header)).on_grid()[1].sum() == 6
     header = described(rampUpTime=12).replace(">12<", ">fast<")
     with pytest.raises(

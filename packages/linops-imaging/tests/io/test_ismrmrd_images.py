@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -216,6 +217,10 @@ def test_errors_of_read_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ),
         ("data", h5py.Empty("f4"), r"data must be stored for the shape None, got 0 bytes"),
         ("data", [[[[["a"]]]]], r"data must be numbers, got object"),
+        *(
+            ("data", np.ones((1,) * 5, [("real", kind), ("imag", kind)]), "data must be numbers")
+            for kind in ("i4", "f2")
+        ),
         ("header", [1.0], r"must have a header for each image .*, got \(1,\) of float64"),
         ("data", h5py.ExternalLink("b.h5", "data"), "'data' in .* got ExternalLink"),
     ):

@@ -150,6 +150,19 @@ def test_the_older_generation_is_read_where_the_newest_was_not_put_in_its_place(
     assert files_of(tmp_path) == {"cg.pt", "cg.pt.previous"}
 
 
+def test_a_file_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+    link, file = tmp_path / "cg.pt", tmp_path / "other" / "state.pt"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    ended(tmp_path)
+    for path in file.parent.iterdir():
+        path.chmod(0o600)
+    assert resumed(link)
+    assert link.is_symlink() and files_of(tmp_path) == {"cg.pt", "other"}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+    assert modes == {"state.pt": 0o600, "state.pt.previous": 0o600}
+
+
 @pytest.mark.parametrize("content", [b"", b"half of a fi", None])
 def test_what_is_no_checkpoint_is_refused_and_stays(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "cg.pt"

@@ -7,3 +7,4 @@ from ._bytes_text import bytes_text as bytes_text
 from ._components import components as components
 from ._lazy import LAZY_MODULES as LAZY_MODULES
 from ._lazy import loaded_when_used as loaded_when_used
+from ._written_aside import written_aside as written_aside

@@ -29,7 +29,7 @@ def compacted(value: Any, folder: Path, **options: Any) -> Any:
     large, small = folder / "large.pt", folder / "small.pt"
     torch.save(value, large, **options)
     compact_checkpoint(large, small, overwrite=True)
-    assert not (folder / "small.pt.partial").exists()
+    assert not [*folder.glob(".writing-*")]
     return torch.load(small, weights_only=False)
 
 
@@ -199,6 +199,25 @@ def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert other.read_bytes() == b"precious"
     compact_checkpoint(path, path, overwrite=True)
     assert torch.load(path).tolist() == [5, 6] and path.stat().st_size < 2500
+
+
+def test_a_replaced_file_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.pt", tmp_path / "link.pt"
+    torch.save(torch.arange(1000.0)[5:7], path)
+    path.chmod(0o600)
+    link.symlink_to(path)
+    compact_checkpoint(link, link, overwrite=True)
+    assert link.is_symlink() and path.stat().st_size < 2500
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_killed_process_left_does_not_matter(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.pt", tmp_path / "b.pt"
+    torch.save(torch.arange(1000.0)[5:7], path)
+    (tmp_path / "b.pt.partial").write_bytes(b"half of a fi")
+    (tmp_path / ".writing-b.pt").mkdir()
+    compact_checkpoint(path, target)
+    assert torch.load(target).tolist() == [5, 6]
 
 
 def test_after_an_error_there_is_no_new_file(

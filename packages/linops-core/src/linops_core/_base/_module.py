@@ -195,14 +195,14 @@ class OperatorModule(LateHooks):
         dtype : torch.dtype, optional
             The new precision. Complex weights stay complex and real ones real, so ``torch.float64``
             and ``torch.complex128`` mean the same. Integers stay, and places, angles and times are
-            not rounded to half precision.
+            not rounded to half precision. Complex weights stay as they are for ``torch.bfloat16``.
         memory_aware : bool
             If True, tensors that share storage still share it (:func:`memmap.memory_aware_to`).
 
         Raises
         ------
         TypeError
-            If dtype has no precision (an integer type).
+            If dtype has no precision (an integer type), or fewer than 16 bits.
         """
         if isinstance(device, torch.dtype):
             device, dtype = None, device

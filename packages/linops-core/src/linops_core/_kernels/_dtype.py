@@ -23,15 +23,18 @@ _INTEGERS = frozenset(
 
 
 def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """Return the dtype of ``tensor`` in the precision of ``dtype``: complex stays complex."""
+    """Return the dtype of ``tensor`` in the precision of ``dtype``: complex stays complex.
+
+    There are no complex numbers of bfloat16; they stay as they are.
+    """
     if dtype is None or not (tensor.is_floating_point() or tensor.is_complex()):
         return tensor.dtype
     real = dtype.to_real() if dtype.is_complex else dtype
-    if real not in _COMPLEX:
+    if real not in (*_COMPLEX, torch.bfloat16):
         raise TypeError(
             f"the precision of an operator must be a floating or complex dtype, got {dtype}"
         )
-    return _COMPLEX[real] if tensor.is_complex() else real
+    return _COMPLEX.get(real, tensor.dtype) if tensor.is_complex() else real
 
 
 def dtype_of_cast(old: torch.dtype, new: torch.dtype, is_geometry: bool) -> torch.dtype:

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
+from linops_core.siblings import not_a_tensor, written_aside
 
 from ._in_pieces import indices_in_pieces
-from ._written_aside import written_aside
 
 _N_DIMS = 16
 """Number of dimensions that BART writes; it reads more if their size is 1."""
@@ -62,7 +61,8 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     ----------
     path : path
         With or without the suffix ``.cfl`` or ``.hdr``. Existing files are replaced when the new
-        ones are complete.
+        ones are complete. A process that is killed meanwhile leaves the old files, the new ones, or
+        no header; then the old ones are in folders ``.writing-*`` beside.
     array : Tensor
         Real or complex, of up to 16 axes, which are the dimensions of BART. It is written as
         complex64: values above 3.4e38 become infinite.

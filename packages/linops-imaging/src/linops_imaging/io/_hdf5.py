@@ -78,7 +78,8 @@ def dtype_for_torch(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def numbers_for_torch(owner: str, name: str, values: Array) -> Array:
     """Return an array of numbers with a dtype that torch computes with."""
     dtype = values.dtype
-    if dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]:  # ISMRMRD's complex
+    pair = [dtype[name].str[1:] for name in dtype.names or ()]
+    if dtype.names == ("real", "imag") and pair in (["f4"] * 2, ["f8"] * 2):  # ISMRMRD's complex
         values = np.ascontiguousarray(values).view(f"{dtype['real'].byteorder}c{dtype.itemsize}")
     torch_dtype = dtype_for_torch(values.dtype)
     if torch_dtype.kind not in "biufc" or torch_dtype.itemsize > {"c": 16}.get(torch_dtype.kind, 8):

@@ -259,13 +259,14 @@ class IsmrmrdScan:
         told, n_samples = self.encoding.parameters, self.kspace.shape[-1]
         up, flat, down = (told.get(f"{name}Time", 0) for name in ("rampUp", "flatTop", "rampDown"))
         dwell = told.get("dwellTime", self.dwell_time)
-        if n_samples * dwell > 1.001 * (flat + abs(up - down)) and up + down:
+        constant = max(0, flat - abs(up - down))  # the readout is in the middle of the gradient
+        if n_samples * dwell > 1.001 * constant and up + down:
             raise ValueError(
                 f"IsmrmrdScan: readouts must be at equal distances for a grid, got {n_samples} "
-                f"samples of {dwell:g} us for a gradient that is constant for {flat:g} us; use a "
-                "NUFFT along the readout, with the locations linops_imaging.mri.trapezoid("
-                f"{n_samples}, {self.encoding.encoded_size[0]}, {dwell:g}, {up:g}, {flat:g}, "
-                f"{down:g})"
+                f"samples of {dwell:g} us for a gradient that is constant for {constant:g} us "
+                "around its middle; use a NUFFT along the readout, with the locations "
+                f"linops_imaging.mri.trapezoid({n_samples}, {self.encoding.encoded_size[0]}, "
+                f"{dwell:g}, {up:g}, {flat:g}, {down:g})"
             )
 
     def _lines_on_grid(self) -> tuple[list[int], Tensor]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_real
+from linops_core.siblings import check_real, written_aside
 
 from .._extras import optional_module
 from ._hdf5 import group_at, group_names
@@ -20,7 +20,6 @@ from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import FLAG_OF
 from ._ismrmrd_scan import IsmrmrdScan
-from ._written_aside import written_aside
 
 Array = np.ndarray[Any, Any]
 

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_real
+from linops_core.siblings import check_real, written_aside
 
 from .._extras import optional_module
-from ._written_aside import written_aside
 
 _SUFFIXES = (".nii", ".nii.gz")
 _STORED = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import zipfile
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -41,8 +42,8 @@ class Checkpoint:
         newest = Path(path)
         if number:
             newest = newest.with_name(f"{newest.name}.rank{number}")
-        self.newest = newest
-        self.previous = newest.with_name(f"{newest.name}.previous")
+        self.newest = newest.resolve()  # a link to a file stays a link
+        self.previous = self.newest.with_name(f"{self.newest.name}.previous")
 
     def begin(self, problem: Mapping[str, object], holders: Mapping[str, object]) -> State | None:
         """Load the newest state into objects, whose numbers and tensors are saved from now on.
@@ -170,6 +171,8 @@ class Checkpoint:
             temporary = self.newest.with_name(f"{self.newest.name}.writing")
             try:
                 with temporary.open("wb") as file:
+                    if self.newest.exists():
+                        shutil.copymode(self.newest, temporary)
                     torch.save(content, file)
                     file.flush()
                     os.fsync(file.fileno())

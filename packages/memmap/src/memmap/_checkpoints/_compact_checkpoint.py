@@ -7,7 +7,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from errno import EEXIST
-from os import PathLike, replace
+from os import PathLike
 from pathlib import Path
 from typing import IO, cast
 
@@ -24,6 +24,7 @@ from .._reports._checkpoint_pickle import Node, PlacedInt, PlacingUnpickler
 from .._reports._checkpoint_tensors import Storage, TensorWalk
 from .._reports._garbage_collection import collector_paused
 from .._reports._numbers import Entry, storages_of
+from .._written_aside import written_aside
 
 _CPU = torch.device("cpu")
 _ALIGNMENT = 64  # of each chunk of a storage that moves alone
@@ -55,7 +56,7 @@ def compact_checkpoint(
         The new file, of the same kind. It appears when it is complete. With `overwrite`, it may be
         the source.
     overwrite : bool, optional
-        Replace a file that exists.
+        Replace a file that exists. Its mode stays, and a link to it stays a link.
 
     Raises
     ------
@@ -82,28 +83,25 @@ def compact_checkpoint(
     if target.exists() and not overwrite:
         raise FileExistsError(EEXIST, "the file exists, and overwrite is not set", str(target))
     read_checkpoint(source)
-    partial = target.with_name(f"{target.name}.partial")
-    with partial.open("xb") as out:
-        try:
-            with source.open("rb") as opened:
-                kind = kind_of_file(source)
-                if kind == "legacy":
-                    raise CheckpointError(
-                        "a file to compact must be of torch 1.6 or later, got an older one "
-                        "(load it and save it again)"
-                    )
-                if kind == "archive":
-                    _write_archive(source, opened, out)
-                # Aligned records and longer integers may take more than was left out.
-                if not 0 < out.tell() < source.stat().st_size:
-                    for file in (opened, out):
-                        file.seek(0)
-                    out.truncate()
-                    shutil.copyfileobj(opened, out, PORTION)
-        except BaseException:
-            partial.unlink()
-            raise
-    replace(partial, target)
+    kind = kind_of_file(source)
+    if kind == "legacy":
+        raise CheckpointError(
+            "a file to compact must be of torch 1.6 or later, got an older one "
+            "(load it and save it again)"
+        )
+    with (
+        written_aside(target) as (partial,),
+        partial.open("xb") as out,
+        source.open("rb") as opened,
+    ):
+        if kind == "archive":
+            _write_archive(source, opened, out)
+        # Aligned records and longer integers may take more than was left out.
+        if not 0 < out.tell() < source.stat().st_size:
+            for file in (opened, out):
+                file.seek(0)
+            out.truncate()
+            shutil.copyfileobj(opened, out, PORTION)
 
 
 class _Walk(TensorWalk):
