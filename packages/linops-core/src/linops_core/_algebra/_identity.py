@@ -129,6 +129,18 @@ def is_identity(linop: NamedLinop) -> bool:
     return acts_as(linop, Identity) and linop.ishape == linop.oshape
 
 
+def knows_more(
+    identity: NamedLinop, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
+) -> bool:
+    """Whether an identity knows a length that the operators next to it do not."""
+    sides = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in before[-1:]]
+    following = [linop for linop in after if not is_identity(linop)][:1]
+    sides += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
+    dims = {dim for pairs in sides for dim, size in pairs if size is not None}
+    sizes_by_dim = zip(identity.ishape, identity.sizes("input"), strict=True)
+    return any(size is not None and dim not in dims for dim, size in sizes_by_dim)
+
+
 def is_unitary(linop: NamedLinop) -> bool:
     """Whether A^H A and A A^H are known to be identities; False without an adjoint."""
     with suppress(NotImplementedError):

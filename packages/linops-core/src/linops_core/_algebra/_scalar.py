@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._arithmetic import is_scalar
+from .._base._arithmetic import is_scalar, rules
 from .._base._copying import linked_copy
 from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
@@ -118,6 +118,14 @@ class Scalar(SliceableLinop):
     def anywhere(self) -> Scalar:
         """Return the multiplication by w for any dimensions, if it commutes with operators."""
         return linked_copy(self, NamedShape(("...",), weight_shape=()))
+
+
+def scale(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
+    """Return ``number`` times the operator."""
+    return rules.compose(linop, Scalar(number, linop.oshape))
+
+
+rules.scale = scale
 
 
 def may_be_moved(number: complex) -> bool:
