@@ -301,8 +301,8 @@ class Convolution(GridOperator[ExtendedAxis]):
 
 @shift_axes.register(Convolution)
 def _axes_of_rings(linop: Convolution) -> tuple[int, ...]:
-    is_ring = all([axis.is_ring for axis in linop.axes])
-    return linop._places[linop.is_adjoint] if linop.padding_mode == "circular" and is_ring else ()
+    is_ring = linop.padding_mode == "circular" and all([axis.is_ring for axis in linop.axes])
+    return linop._grid_axes[linop.is_adjoint] if is_ring else ()
 
 
 @method_of.register(Convolution)

@@ -73,7 +73,7 @@ class DCT(GridOperator[AxisMap]):
         return linop._transformed(inverse_cosine_transform, x)
 
     def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        axes = self._places[0]
+        axes = self._grid_axes[0]
         return in_a_dtype_of_torch(self, x, axes, lambda: _along(transform, x, axes))
 
     def own_normal(self) -> NamedLinop:
