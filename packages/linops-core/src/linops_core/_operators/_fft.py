@@ -18,7 +18,7 @@ from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
-from .._kernels._dtype import in_a_dtype_of_torch, product_in_wide_dtype
+from .._kernels._dtype import product_in_wide_dtype
 from .._numbers import is_size
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
@@ -135,7 +135,7 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = in_a_dtype_of_torch(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
+        y = transform(shifted, dim=axes, norm=norm)
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
