@@ -106,6 +106,16 @@ def test_its_options_are_those_of_the_library(capsys: pytest.CaptureFixture[str]
         heavy_ball(A, y, shw=True)
 
 
+def test_the_adjoint_of_a_function_is_asked_for_when_it_is_needed() -> None:
+    """Of a Hermitian function it is the function itself."""
+    pair, x = OperatorPair("mine", torch.neg, None, torch.float64), torch.ones(2)
+    assert torch.equal(pair.forward(x), -x)
+    for needs_it in (pair.adjoint, pair.normal(), pair.sketch):
+        with pytest.raises(TypeError, match="mine: the adjoint of a function must be given"):
+            needs_it(x)
+    assert torch.equal(OperatorPair("mine", torch.neg, torch.neg, x.dtype).adjoint(x), -x)
+
+
 class Halved(SolverSteps):
     """x / 2 in each step."""
 
