@@ -53,9 +53,8 @@ def gmres(
         :math:`x = M u`, so the residual is :math:`|A x - y|`. The backward pass does not use it.
     adjoint : function, optional
         Adjoint of A, for gradients if A is a function.
-    A, y, x0, max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|`.
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|`.
 
     Warns
     -----

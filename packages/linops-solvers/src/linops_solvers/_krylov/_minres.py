@@ -41,9 +41,8 @@ def minres(
     ----------
     tol : float
         Bound of the residual, relative to y (relative to the residual of x0 if y is zero).
-    A, y, x0, max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|`.
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|`.
 
     Warns
     -----

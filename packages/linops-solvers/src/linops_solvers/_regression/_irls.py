@@ -72,9 +72,9 @@ def irls(
         d. It must not be 0 if the columns of A are dependent.
     max_cg_iters : int
         Largest number of steps of conjugate gradients in one step.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "gap", which ``tol`` bounds, and
-        "objective", the function, in the unit of y.
+    callback
+        The ``values`` of a step are "gap", which ``tol`` bounds, and "objective", the function, in
+        the unit of y.
 
     References
     ----------

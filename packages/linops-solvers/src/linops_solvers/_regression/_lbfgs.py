@@ -50,9 +50,9 @@ def lbfgs(
         Bound of the gradient, relative to the gradient at x0.
     history_size : int
         Number of steps from which the curvature is estimated.
-    max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "objective", the function, and
-        "gradient", which ``tol`` bounds.
+    callback
+        The ``values`` of a step are "objective", the function, and "gradient", which ``tol``
+        bounds.
 
     References
     ----------

@@ -50,9 +50,8 @@ def omp(
     column_norms : Tensor, optional
         The norms :math:`|a_n|` of the columns of A, of the shape of x: the root of the diagonal of
         ``A.N``. All equal by default.
-    A, y, adjoint, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|`, and "nonzeros".
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|`, and "nonzeros".
 
     References
     ----------

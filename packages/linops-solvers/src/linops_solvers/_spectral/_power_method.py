@@ -56,10 +56,11 @@ def power_method(
         the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
         As in :func:`conjugate_gradients`, but all systems go on until the last one has converged.
-    max_iters, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
-        v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
-        one of a batch.
+    max_iters : int
+        Largest number of steps.
+    callback
+        The ``x`` of a step is v. Its ``values`` are "eigenvalue", and "change", the relative
+        change; each is the largest one of a batch.
 
     Returns
     -------
@@ -225,9 +226,13 @@ def operator_norm(
     ----------
     tol : float
         Stop when the relative change of the norm is at most half of this.
-    A, v_init, max_iters, adjoint, like, sizes, seed, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers` and :func:`power_method`, whose "eigenvalue" is the square of the
-        norm here. v_init is random by default, and if A v_init is zero.
+    v_init : Tensor, optional
+        The first vector, in place of ``like``. It is random by default, and if A v_init is zero.
+    max_iters : int
+        Largest number of steps.
+    callback
+        The ``values`` are those of :func:`power_method`, for :math:`A^H A`: "eigenvalue" is the
+        square of the norm.
 
     References
     ----------

@@ -75,10 +75,12 @@ def svd(
         ValueError.
     oversampling : int
         Number of vectors in a block in excess of k.
-    A, like, max_num_iters, adjoint, sizes, seed, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. A step is a block. Its ``x`` is the singular values so far. Its
-        ``values`` are "norm", the largest singular value, and "residual", the largest
-        :math:`|A^H u_i - s_i v_i|` divided by it.
+    tol : float
+        Bound of the residuals, relative to the largest singular value.
+    callback
+        A step is a block. Its ``x`` is the singular values so far. Its ``values`` are "norm", the
+        largest singular value, and "residual", the largest :math:`|A^H u_i - s_i v_i|` divided by
+        it.
 
     References
     ----------

@@ -59,11 +59,11 @@ def admm(
 
     Parameters
     ----------
-    proximal : function
+    proximal : function, or a sequence of them
         The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
-    L : NamedLinop or function, optional
-        The identity by default. A function needs ``L_adjoint``. If L is a sequence of operators,
-        proximal is a sequence, and g(L x) is the sum of all :math:`g_k(L_k x)`.
+    L : NamedLinop or function, or a sequence of them, optional
+        The identity by default. If L is a sequence of operators, proximal is a sequence, and
+        g(L x) is the sum of all :math:`g_k(L_k x)`.
     rho : float
         Weight of the constraint. It changes the speed and not the solution.
     is_rho_fixed : bool
@@ -81,10 +81,14 @@ def admm(
         are relative to the largest vectors of all steps so far.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
-        a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
-        if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.
+    A
+        Of a NamedLinop, the normal ``A.N`` is used.
+    L_adjoint : function, optional
+        The adjoint of L. A function needs it.
+    callback
+        The ``values`` of a step are "rho", "primal" and "dual", the residuals divided by the
+        factors of eps_rel, and, if the function of ``proximal`` is known, "objective":
+        :math:`\frac12 |A x - y|^2 + g(z)`.
 
     References
     ----------

@@ -58,9 +58,9 @@ def douglas_rachford(
         t. It changes the speed and not the solution.
     relaxation : float
         r, between 0 and 2.
-    max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
-        and, if both functions are known, "objective", :math:`f(x) + g(w)`.
+    callback
+        The ``values`` of a step are "change", which ``tol`` bounds, and, if both functions are
+        known, "objective", :math:`f(x) + g(w)`.
 
     References
     ----------

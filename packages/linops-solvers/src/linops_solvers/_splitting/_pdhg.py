@@ -59,6 +59,8 @@ def pdhg(
 
     Parameters
     ----------
+    K : NamedLinop or function
+        The operator. A function maps a tensor to a new tensor.
     proximal_f, proximal_g : function
         The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. The
         proximal map of the conjugate of f is derived from that of f. If K is a sequence of
@@ -66,8 +68,9 @@ def pdhg(
     x0 : Tensor
         The first x; the result has its shape and dtype.
     p0 : Tensor, optional
-        The first dual variable, of the shape of the output; zero by default. A sequence if K is a
-        sequence.
+        The first dual variable, of the shape and dtype of the output; zero by default.
+    adjoint : function, optional
+        The adjoint of K. A function needs it, a NamedLinop has one.
     tau, sigma : float, optional
         Step sizes. One that is not given follows from an estimate of the norm of K, and is reduced
         if a step shows a larger norm. If neither is given, the proximal maps show the scales of f
@@ -83,10 +86,9 @@ def pdhg(
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries. For several operators without tau and sigma, both norms count
         each output in its own unit, which is 1 for the first one.
-    K, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
-        the norms of these two vectors, "tau", "sigma" and, if both functions are known,
-        "objective", which is infinite outside of a set.
+    callback
+        The ``values`` of a step are "primal" and "dual", the norms of these two vectors, "tau",
+        "sigma" and, if both functions are known, "objective", which is infinite outside of a set.
 
     References
     ----------
