@@ -107,7 +107,7 @@ def richardson_lucy(
     is_extended, ndim = boundary == "extended", kernel.ndim
     mode = {"mode": "valid"} if is_extended else {"padding_mode": boundary}
     A = Convolution(kernel, **mode)  # type: ignore[arg-type]
-    # Of the margin before the frame, along each axis.
+    # Width of the margin before the frame, along each axis.
     before = [size - 1 - size // 2 if is_extended else 0 for size in kernel.shape]
     axes = range(y.ndim - ndim, y.ndim)
 

@@ -117,7 +117,8 @@ class _Steps(SquareSteps):
         del image
         products, square = system.space.total(inner_products(basis, new), squared_norm(new))
         new.addmv_(basis.mT, products, alpha=-1)
-        (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
+        # Again, because once leaves parts in the basis where nearly all of the image is in it.
+        (parts,) = system.space.total(inner_products(basis, new))
         new.addmv_(basis.mT, parts, alpha=-1)
         products = products + parts
         norm_of_rest = system.space.norm(new)

@@ -104,5 +104,6 @@ class LSMR:
             gradient=abs(self.zeta_bar),
             norm=math.hypot(pair.norm, self.damp),
             condition=condition,
-            x=norm_of_x / self.gain,  # of the previous x, which saves a wait for the device
+            # Of the previous x, which was measured together with the rest of this step.
+            x=norm_of_x / self.gain,
         )

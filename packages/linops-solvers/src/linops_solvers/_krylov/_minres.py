@@ -96,7 +96,7 @@ class _Steps(SquareSteps):
         curvature, crossed, left, norm = host_numbers(alpha, cross, norm_of_rest, norm_of_image)
         system.note_norm(norm)
         rounding = 8 * precision * system.norm
-        # Loss of orthogonality of the vectors, each of which is a difference.
+        # A vector is a difference over beta, so a small beta raises its loss of orthogonality.
         drift = (system.norm * self.drift + rounding) / self.beta if self.beta else 0.0
         self.drift = min(drift, 1.0)
         _check_hermitian(system, curvature, crossed - self.beta, 2 * system.norm * self.drift)

@@ -169,7 +169,7 @@ def solution_with_gradient(
         steps = method(system, M)
         start = system.values(system.misfit), system.reason_at_start()
         progress.follow(steps, start)
-        if (x := steps.x()) is not system.x:  # its residual was not computed anew
+        if (x := steps.x()) is not system.x:  # only the recurrence has said its residual
             system.take(x)
         return system.result(system.x).clone(), system
 

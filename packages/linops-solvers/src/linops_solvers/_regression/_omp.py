@@ -84,7 +84,8 @@ class _Steps(SolverSteps):
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
         (self.norm_of_y,) = A.magnitudes([], [y])
-        self.correlation = A.adjoint(y).contiguous()  # unlike zeros of other strides, it has views
+        # Contiguous, because an entry is written through a flat view of zeros of these strides.
+        self.correlation = A.adjoint(y).contiguous()
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
             if norms.is_complex():
@@ -133,7 +134,8 @@ class _Steps(SolverSteps):
         (before,), space = self.A.magnitudes([], [rest]), self.A.output
         if self.basis:
             basis = torch.stack(self.basis)
-            for _ in range(2):  # twice, because of rounding
+            # Once leaves parts in the basis, of the rounding of a column that is nearly in it.
+            for _ in range(2):
                 (products,) = space.total(inner_products(basis, rest))
                 rest, parts = rest - products @ basis, parts + products.cpu()
         (norm_of_rest,) = self.A.magnitudes([], [rest])

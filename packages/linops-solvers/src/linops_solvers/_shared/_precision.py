@@ -71,7 +71,7 @@ class OperatorPair:
         input_space: Space | None = None,
     ) -> None:
         self.owner, self.dtype, self.name = owner, dtype, name
-        # It cannot be seen of functions that are made of an operator.
+        # Functions that are made of an operator do not show whether it is complex linear.
         self.is_complex_linear = is_complex_linear(A if like is None else like)
         self.forward = applied_in_half(owner, A, dtype, name)
         """The function of A."""

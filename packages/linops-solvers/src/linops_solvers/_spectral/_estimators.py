@@ -229,6 +229,6 @@ class _Steps(SolverSteps):
         if self.mean.ndim:
             (total,) = self.space.total(total)
         check_finite(self.owner, float(total.item()))
-        degrees = self.count - 1  # of freedom
+        degrees = self.count - 1  # degrees of freedom, because the mean is estimated, too
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.exact + self.mean, spread.clamp(min=0).sqrt() * self.unit)

@@ -136,7 +136,7 @@ def pdhg(
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
     steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
-    del p0  # freed when a step has another one
+    del p0  # or this name would keep it in memory until the last step
     values = {"primal": math.inf, "dual": math.inf}
     values |= {"tau": steps.tau, "sigma": steps.sigma}
     return progress.follow(steps, (values, None))
@@ -199,7 +199,8 @@ class _Steps(SolverSteps):
             _check_step_sizes(self.tau, self.sigma, self.norm)
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         x, p, image, ahead = self.x, self.p, self.image, self.ahead
-        del self.ahead  # like others below, because later vectors need the memory
+        # Vectors are deleted after their last use, so that at most eleven exist at a time.
+        del self.ahead
         versions = version_of(x), version_of(image)
         tau, sigma, norm = self.tau, self.sigma, self.norm
         # The proximal map of the conjugate of f, by the identity of Moreau.
@@ -233,7 +234,7 @@ class _Steps(SolverSteps):
             reason = reason or StopReason.ROUNDING
         self.x = x_new
         del x, ahead, change, x_new, p_new, of_p
-        # At the level of rounding, the ratio of two moves does not show the norm.
+        # Moves of x and of K x that are only rounding have any ratio, also one above the norm.
         shown = 0.0
         if moved > 16 * precision * norm_of_x:
             shown = (bent - 2 * rounding * norm * norm_of_x) / moved
@@ -258,7 +259,7 @@ def _first_step_sizes(
     """Return tau, sigma, and a lower estimate of the norm of K."""
     with torch.no_grad():
         norm = float(norm_of(K, K.input.random_like(x0), 30, 1e-3))
-    longest = 0.99 / (norm or 1.0)  # the root of the product
+    longest = 0.99 / (norm or 1.0)  # the largest tau and sigma if both are equal
     if tau is None:
         tau = longest if sigma is None else longest**2 / sigma
         sigma = longest if sigma is None else sigma
