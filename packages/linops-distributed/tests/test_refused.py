@@ -40,6 +40,15 @@ def diagonal(n: int = 4) -> Diagonal:
             ValueError,
             "must have names",
         ),
+        (
+            lambda m: distribute_linop(
+                diagonal(),
+                DeviceMesh("cpu", [1, 0], mesh_dim_names=("r",), _init_backend=False),
+                {"N": "r"},
+            ),
+            ValueError,
+            r"ranks must ascend along each dimension of the mesh, .* got \[1, 0\]",
+        ),
         (lambda m: distribute_linop(diagonal(), m, ["N"]), TypeError, "placement must be a map"),  # type: ignore[arg-type]
         (
             lambda m: distribute_linop(diagonal(), m, {"N": "q"}),
