@@ -82,11 +82,11 @@ def test_lengths_are_for_tiles_that_do_not_know_them() -> None:
 @pytest.mark.parametrize("given", [[4], [4, 4, 4], [4, -4], [4.0, 4.0], 8, [[4, 4]], ["4", "4"]])
 def test_lengths_must_be_one_positive_integer_for_each_tile(given: Any) -> None:
     tiles = tiles_of(matrix(), {"M": 2})
-    with pytest.raises(SplitError, match="lengths of M must be positive .* each of 2 tiles"):
+    with pytest.raises(SplitError, match=r"lengths of M must be positive .* each of 2 tiles"):
         assemble(tiles, ("M",), lengths={"M": given})
-    with pytest.raises(SplitError, match="lengths of N must be .* each of no tiles along it"):
+    with pytest.raises(SplitError, match=r"lengths of N must be .* each of no tiles along it"):
         assemble(tiles, ("M",), lengths={"N": given})
-    with pytest.raises(TypeError, match="assemble: lengths must be a mapping"):
+    with pytest.raises(TypeError, match=r"assemble: lengths must be a mapping"):
         assemble(tiles, ("M",), lengths=[given])  # type: ignore[arg-type]
 
 
