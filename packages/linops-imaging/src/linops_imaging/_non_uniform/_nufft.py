@@ -310,7 +310,7 @@ class NUFFT(Wrapper):
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
         is_image = is_back == self.is_adjoint
-        old, new = self.places if is_image else self.places[::-1]
+        old, new = self.grid_axes if is_image else self.grid_axes[::-1]
         ins, outs = others_of(x.ndim, old), others_of(x.ndim - len(old) + len(new), new)
         frame_axes, _ = interpolate.frame_axes(len(ins))
         of_frame = math.prod(interpolate.grid_size) * x.element_size()
@@ -334,10 +334,10 @@ class NUFFT(Wrapper):
         return applied_in_pieces(linop, x, axes, nbytes, _STEP)
 
     @property
-    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def grid_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes of the image on its side, and axes of the points on theirs."""
         parts = self.linop.flatten()[:: -1 if self.is_adjoint else 1]
-        return cast(Interpolate, parts[0]).places[0], cast(Interpolate, parts[-1]).places[1]
+        return cast(Interpolate, parts[0]).grid_axes[0], cast(Interpolate, parts[-1]).grid_axes[1]
 
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
