@@ -359,6 +359,8 @@ def test_dimensions_whose_size_is_given_are_cut() -> None:
         plan = plan_batches(A, uncut - 1, dims, sizes=sizes)
         assert set(plan.counts) == {"B"}
         batch_linop(A, plan.batch_sizes, sizes=sizes)(torch.zeros(8, 5))
+        like = torch.empty(8, 5, dtype=torch.complex64, device="meta")
+        assert plan_batches(A, uncut - 1, dims, like=like) == plan
 
 
 def test_the_dtype_is_that_of_complex_weights() -> None:
@@ -468,9 +470,9 @@ TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
         (
             Diagonal(X, ("N",)) @ Reads(),
             {"sizes": {"N": 4}},
-            r"Reads \(N\) -> \(N\): .* must not read the values of its",
+            r"Reads \(N\) -> \(N\): .* must run on tensors without values",
         ),
-        (Reads(), {"like": X}, r"Reads \(N\) -> \(N\): .* must not read the values"),
+        (Reads(), {"like": X}, r"Reads \(N\) -> \(N\): .* must run on tensors without values"),
         (
             Moves(),
             {"like": X},

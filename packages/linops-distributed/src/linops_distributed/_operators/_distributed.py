@@ -103,17 +103,29 @@ class DistributedLinop(NamedLinop):
         return self._shardings["output"].local(y, self.oshape, f"{self.signature}: local_output")
 
     def full_output(self, y: Tensor) -> Tensor:
-        """Return the whole output on all ranks, given the shares; all ranks must call it."""
+        """Return the whole output on all ranks, given the shares; all ranks must call it.
+
+        Raises
+        ------
+        ValueError
+            If a share has a wrong length, or requires gradients.
+        """
         owner = f"{self.signature}: full_output"
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
             lengths = cut.lengths
-            length = lengths[sharding.at[cut.mesh_dim]]
+            length, text = lengths[sharding.at[cut.mesh_dim]], ""
             if not -y.ndim <= axis < y.ndim or y.shape[axis] != length:
                 text = (
                     f"{owner}: axis {axis} of the share of rank {self.ranks.mesh.rank} must have "
                     f"length {length}, got shape {tuple(y.shape)}"
                 )
+            elif y.requires_grad and torch.is_grad_enabled():
+                text = (
+                    f"{owner}: shares must not require gradients, got one that does; detach it, "
+                    "and compute the loss of shares"
+                )
+            if text:
                 meeting = Meeting((cut.mesh_dim,), 0, torch.float32, y.device)
                 self.ranks.interrupt(meeting, self.signature, "full_output", f" ({text})")
                 raise ValueError(text)

@@ -238,7 +238,7 @@ def _what_is_wrong(
                     f"{source.owner}: prox must be the same in each call, got results of "
                     f"{source.name} that differ by {float((p - again).abs().max()):.1g}"
                 )
-            # On the border of a set, rounding decides.
+            # A projection is on the border of a set, where rounding decides whether it is in it.
             reached = 0.0 if source.is_set_at(p) else source.value(p)
             least = reached + float((p - z).abs().square().sum()) / (2 * step)
             others = [z, torch.zeros_like(z), *_near(p, z, generator)]

@@ -13,7 +13,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import Processes, check_integer, is_recorded
+from linops_core.siblings import (
+    Processes,
+    check_integer,
+    is_recorded,
+    optional_module,
+    written_aside,
+)
 
 from ._precision import at_least_single
 from ._space import Space
@@ -36,6 +42,7 @@ class Checkpoint:
         self.owner, self.every, self.processes = owner, every, processes
         self.problem: State = {}
         self.holders: Mapping[str, object] = {}
+        self._unsaved: Mapping[str, object] = {}
         self.loaded = -1
         """The number of the step that was loaded."""
         number = 0 if processes is None else processes.number
@@ -81,15 +88,13 @@ class Checkpoint:
             described[name] = value.item() if is_of_numpy else value  # type: ignore[attr-defined]
         for name, (space, vector) in vectors.items():
             described[name] = _sketch(self.owner, space, at_least_single(vector))
-        state = self.load(described, min(64 * precision, precision**0.5))
+        state = self.load(described, min(64 * precision, precision**0.5), first.device)
         self.holders = holders
+        self._unsaved = self._constants()
         if state is None:
             return None
         for name, holder in holders.items():
-            saved = state[name].items()
-            vars(holder).update(
-                {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in saved}
-            )
+            vars(holder).update(state[name])
         step: State = state["step"]
         self.loaded = step["iteration"]
         return step
@@ -100,22 +105,47 @@ class Checkpoint:
         if is_due and iteration > self.loaded:
             numbers = {name: float(value) for name, value in values.items()}
             step = {"iteration": iteration, "values": numbers, "reasons": reasons}
-            states = {name: self._state_of(holder) for name, holder in self.holders.items()}
+            states = {
+                name: {
+                    key: _saved(self.owner, key, value)
+                    for key, value in self._attributes_of(holder).items()
+                    if not _is_constant(value)
+                }
+                for name, holder in self.holders.items()
+            }
+            self._check_constants()
             self.save(iteration, {"step": step, **states})
         if None not in reasons:
-            self.holders = {}  # a gradient may keep this object, but needs no state
+            # A gradient may keep this object, but needs no state.
+            self.holders = self._unsaved = {}
 
-    def _state_of(self, holder: object) -> dict[str, object]:
-        """Return the public attributes, without constants: functions and objects of linops."""
+    def _attributes_of(self, holder: object) -> dict[str, object]:
+        """Return the public attributes, without other holders."""
         others = [*map(id, self.holders.values())]
-        return {
-            name: _saved(self.owner, name, value)
-            for name, value in vars(holder).items()
-            if not (name.startswith("_") or id(value) in others or _is_constant(value))
-        }
+        return {k: v for k, v in _public(holder).items() if id(v) not in others}
 
-    def load(self, problem: State, precision: float) -> State | None:
-        """Return the newest state that all processes have; None if there is none.
+    def _constants(self) -> dict[str, object]:
+        """Return what is not saved: functions and objects of linops, with their attributes."""
+        found: dict[str, object] = {}
+        for holder in self.holders.values():
+            for name, value in self._attributes_of(holder).items():
+                if _is_constant(value) and not isinstance(value, (torch.dtype, torch.device)):
+                    parts = {f"{name}.{key}": part for key, part in _public(value).items()}
+                    found |= {name: value, **parts}
+        return found
+
+    def _check_constants(self) -> None:
+        """Raise an error if a step has changed what is not saved."""
+        for name, value in self._constants().items():
+            if value is not self._unsaved.get(name):
+                raise TypeError(
+                    f"{self.owner}: {name} must not change, because it is not saved, got another "
+                    f"{type(value).__name__}; return its object in holders(), or begin the name "
+                    "with an underscore and make it in restored()"
+                )
+
+    def load(self, problem: State, precision: float, device: torch.device) -> State | None:
+        """Return the newest state that all processes have, on a device; None if there is none.
 
         Parameters
         ----------
@@ -143,7 +173,7 @@ class Checkpoint:
         iterations = self._of_all([*states], "the iterations of checkpoints")
         common = set.intersection(*map(set, iterations))
         path, saved = states[max(common)] if common else (self.newest, None)
-        state: State | None = _copied(saved)
+        state: State | None = _loaded(self.owner, saved, device)
         del saved
         states.clear()
 
@@ -168,20 +198,14 @@ class Checkpoint:
                 "iteration": iteration,
                 "state": state,
             }
-            temporary = self.newest.with_name(f"{self.newest.name}.writing")
-            try:
-                with temporary.open("wb") as file:
-                    if self.newest.exists():
-                        shutil.copymode(self.newest, temporary)
+            with written_aside(self.newest) as (path,):
+                with path.open("wb") as file:
                     torch.save(content, file)
                     file.flush()
                     os.fsync(file.fileno())
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            if self.newest.exists():
-                self.newest.replace(self.previous)
-            temporary.replace(self.newest)
+                if self.newest.exists():
+                    shutil.copymode(self.newest, path)
+                    self.newest.replace(self.previous)
             if os.name == "posix":  # the names are in the folder
                 folder = os.open(self.newest.parent, os.O_RDONLY)
                 try:
@@ -277,16 +301,19 @@ def _saved(owner: str, name: str, value: object) -> object:
         return value
     if type(value) is dict:
         return {key: _saved(owner, f"{name}[{key!r}]", number) for key, number in value.items()}
-    if getattr(value, "shape", None) == ():  # a number of NumPy
-        number = value.item()  # type: ignore[attr-defined]
-        if isinstance(value, type(number)) or type(number) not in (float, complex):
-            value = number  # but in place of float32, steps would go on in double precision
-    if type(value) not in (bool, int, float, complex, str, type(None)):
+    # A number of NumPy has its precision, with which the steps go on.
+    number = value.item() if getattr(value, "shape", None) == () else value  # type: ignore[attr-defined]
+    if type(number) not in (bool, int, float, complex, str, type(None)):
         raise TypeError(
             f"{owner}: {name} must be a number, a string, a tensor or None to be saved, got "
             f"{type(value).__name__}; begin its name with an underscore if it is a constant"
         )
-    return value
+    return number if number is value else (str(value.dtype), number)  # type: ignore[attr-defined]
+
+
+def _public(holder: object) -> dict[str, object]:
+    """Return the public attributes."""
+    return {k: v for k, v in getattr(holder, "__dict__", {}).items() if not k.startswith("_")}
 
 
 def _is_constant(value: object) -> bool:
@@ -303,8 +330,11 @@ def _is_same(wanted: object, saved: object, precision: float) -> bool:
     return bool(apart[:-1].all() and apart[-1:].all())
 
 
-def _copied(state: Any) -> Any:
-    """Return a copy of a state that does not refer to the file."""
+def _loaded(owner: str, state: Any, device: torch.device) -> Any:
+    """Return a copy of a state, on a device, that does not refer to the file."""
     if isinstance(state, Mapping):
-        return {name: _copied(value) for name, value in state.items()}
-    return state.clone() if isinstance(state, Tensor) else state
+        return {name: _loaded(owner, value, device) for name, value in state.items()}
+    if isinstance(state, tuple):
+        kind, number = state
+        return optional_module("numpy", owner).dtype(kind).type(number)
+    return state.to(device, copy=True) if isinstance(state, Tensor) else state

@@ -23,7 +23,7 @@ from ._options import DEFAULTS, Checkpointed, Watching
 from ._reports import ConvergenceWarning, Measured, Step, StopReason
 from ._space import Space
 
-FAR = 100.0  # times its tolerance
+FAR = 100.0  # A value above this multiple of its tolerance causes a warning.
 _INSIDE = ("linops_solvers.", "linops_core.", "torch.")
 
 
@@ -232,7 +232,7 @@ class Progress:
         far = self.limit and [
             f"{name} = {values[name]:.2g} for a tolerance of {goal:.2g}"
             for name, goal in self.goals.items()
-            if goal and not values[name] <= FAR * goal  # or it is NaN
+            if goal and not values[name] <= FAR * goal  # a NaN is not, either
         ]
         if far:
             self.warn_once(

@@ -37,7 +37,8 @@ from ._products import largest_part, safe_norms
 
 Terms: TypeAlias = Sequence[tuple[Totals, Tensor]]
 """Numbers of the pieces of a vector, and how each is added up over processes."""
-_MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds that all agree on
+# Of a vector over processes: no process knows the number, but bounds must be the same on all.
+_MOST_ENTRIES = 2**40
 
 
 def summed_over_processes(*numbers: Terms) -> list[Tensor]:
@@ -246,7 +247,7 @@ def magnitudes(
         lowest, highest = bounds(space, vector)
         if not lowest < values[at] < highest:
             unit = space.unit_of(owner, vector)
-            if unit != 1:  # not for zeros, such as the first x of a solver
+            if unit != 1:  # 1 is the unit of zeros, whose norm is right already
                 values[at] = unit * float(space.norm(vector / unit).item())
     return values
 

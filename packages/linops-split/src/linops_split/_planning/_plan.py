@@ -17,7 +17,7 @@ from nameddim import NamedDimension
 
 from .._slices import Sizes, slices_along
 from ._plan_budget import Memory, budget_on
-from ._plan_input import device_of, dims_to_cut, input_of
+from ._plan_input import device_of, dims_to_cut, input_of, sizes_of
 from ._plan_search import Counts, Search
 from ._plan_trial import WORK_OPERATORS, Trial
 
@@ -102,10 +102,10 @@ def plan_batches(
     work : {"forward", "adjoint", "normal"} or sequence of them
         The computations that must fit, each alone.
     like : Tensor, optional
-        An input, which gives the size, strides and dtype. It needs no data (fake, meta).
+        An input, which gives the sizes, strides and dtype. It needs no data (fake, meta).
     sizes : mapping of dimension to int, optional
-        Instead of ``like``: sizes of input dimensions that the operator does not know. Pass them to
-        ``batch_linop`` too if it cuts these dimensions.
+        Instead of ``like``: sizes of input dimensions that the operator does not know. If the plan
+        cuts these dimensions, pass their sizes to ``batch_linop`` too.
     dtype : torch.dtype, optional
         Instead of ``like``: the dtype of the input. Default: the dtype of the complex weights;
         needed if there are none.
@@ -150,8 +150,9 @@ def plan_batches(
     if not is_size(max_tiles):
         raise ValueError(f"plan_batches: max_tiles must be a positive integer, got {max_tiles!r}")
     _refuse_threads(linop)
-    lengths = dims_to_cut(linop, dims, sizes)
-    trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, sizes)
+    known = sizes if like is None else sizes_of(linop, like)
+    lengths = dims_to_cut(linop, dims, known)
+    trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, known)
 
     # tqdm shows nothing in the first seconds, and then how many cuts were tried.
     bar = tqdm(desc="plan_batches", unit=" cuts", delay=_QUIET_S, leave=False)

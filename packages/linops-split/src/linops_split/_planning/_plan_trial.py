@@ -70,7 +70,7 @@ class WithoutData:
         Raises
         ------
         ValueError
-            If an operator reads values of tensors.
+            If an operator reads values of tensors, or cannot run.
         """
         with torch.inference_mode(False), torch.no_grad(), self.mode:
             try:
@@ -78,7 +78,7 @@ class WithoutData:
             except RuntimeError as error:
                 raise ValueError(
                     f"{_running_operator(error.__traceback__) or self._signature}: an operator "
-                    f"to be planned must not read the values of its tensors, got {error}"
+                    f"to be planned must run on tensors without values, got {error}"
                 ) from error
 
 
