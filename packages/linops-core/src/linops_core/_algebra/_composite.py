@@ -225,8 +225,8 @@ class Composite(NamedLinop):
     @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
-        n_places = len(dims_of(self._shape, side))
-        return tuple([_length_of(self._source(side, position)) for position in range(n_places)])
+        positions = range(len(dims_of(self._shape, side)))
+        return tuple([_length_of(self._source(side, position)) for position in positions])
 
     def _source(self, side: Side, position: int) -> LengthSource:
         """Return where the length at a position is known."""
@@ -300,8 +300,8 @@ class Composite(NamedLinop):
 
     def _check_vector(self, x: object, side: Side) -> None:
         # Operands check the rest, and their messages have their names.
-        places = range(len(dims_of(self._shape, side)))
-        check_sizes(self, x, side, [self.own_length(side, position) for position in places])
+        positions = range(len(dims_of(self._shape, side)))
+        check_sizes(self, x, side, [self.own_length(side, position) for position in positions])
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and with its operands adapted."""

@@ -32,7 +32,7 @@ class Identity(SliceableLinop):
     Raises
     ------
     ValueError
-        If the two shapes have different lengths, or a wildcard is not in the same place of both.
+        If the two shapes have different lengths, or a wildcard is not at the same position in both.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Identity(SliceableLinop):
         return None
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return that input and output have the same dimensions at the same places."""
+        """Return that input and output have the same dimensions at the same positions."""
         return [(position, position) for position in range(len(self.ishape))]
 
     def own_normal(self) -> NamedLinop:

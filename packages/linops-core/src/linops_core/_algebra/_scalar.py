@@ -139,7 +139,7 @@ def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
 
 
 def with_few_numbers(linops: Mapping[int, NamedLinop]) -> dict[int, NamedLinop]:
-    """Return the operators by their places, with Python numbers multiplied into the last one.
+    """Return the operators by their numbers, with Python numbers multiplied into the last one.
 
     Numbers that are or would become very large or small stay, because operators between may
     compensate them. A complex number stays before an operator that is linear over the reals only.
