@@ -273,10 +273,11 @@ class Composite(NamedLinop):
         """Return the numbers of the operands that have each dimension."""
         numbers = _NUMBERS.get(self)
         if numbers is None:
-            numbers = _NUMBERS.keep(self, {})
+            numbers = {}
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
                     numbers.setdefault(name, []).append(number)
+            _NUMBERS.keep(self, numbers)  # when it is complete: other threads may read it
         return numbers
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
