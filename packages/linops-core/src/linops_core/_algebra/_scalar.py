@@ -109,8 +109,7 @@ class Scalar(SliceableLinop):
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
-            is_real = isinstance(self.weight, (int, float))
-            squared = self.weight * self.weight if is_real else abs(self.weight) ** 2
+            squared = (self.weight * self.weight.conjugate()).real
             if may_be_moved(squared) and bool(squared) == bool(self.weight):  # avoids underflow
                 return Scalar(squared, self.ishape)
         return super().own_normal()
@@ -130,7 +129,8 @@ rules.scale = scale
 
 def may_be_moved(number: complex) -> bool:
     """Whether a number may be moved along a chain: products stay in range."""
-    return number == 0 or 1e-6 <= abs(number) <= 1e6
+    # Not abs(number), which Python refuses for a complex number that is not in range.
+    return number == 0 or 1e-6 <= max(abs(number.real), abs(number.imag)) <= 1e6
 
 
 def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
