@@ -136,7 +136,7 @@ class Normal(Wrapper):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
-            return None  # its rows under other names than those of A
+            return None  # it has other names than A
         fitted = fitted_input(self.linop, dims)
         shape = NamedShape(dims)
         if self.oshape != self.ishape:

@@ -138,7 +138,7 @@ class SideBySide(Composite):
         """Apply each operand to its block and put the results together."""
         pairs = list(zip(linop.linops, linop.blocks_of(x), strict=False))
         if linop.odim is None:
-            # A Zero in a sum may not know its sizes.
+            # A Zero adds nothing, and may not know its sizes.
             pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
         return combine_on_threads(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
