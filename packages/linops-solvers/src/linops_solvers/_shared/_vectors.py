@@ -73,11 +73,11 @@ def space_of_systems(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) 
             f"{owner}: batch_dims must be 0 if several processes have a part of each vector, got "
             f"{batch_dims!r}"
         )
-    if isinstance(batch_dims, int):
-        if not 0 <= batch_dims <= y.ndim:
+    if not isinstance(batch_dims, (str, NamedDimension, Iterable)):
+        if check_integer(owner, "batch_dims", batch_dims, 0) > y.ndim:
             raise ValueError(
-                f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
-                f"got {batch_dims}"
+                f"{owner}: batch_dims must be at most the {y.ndim} axes of the vectors, got "
+                f"{batch_dims}"
             )
         axes = tuple(range(batch_dims))
     elif not isinstance(A, NamedLinop):
