@@ -144,7 +144,7 @@ class Space:
 
         return round(self.sum_of(numel, x).item())
 
-    def unit(self, *vectors: Tensor, of_zeros: float = 1.0) -> Tensor:
+    def unit(self, *vectors: Tensor) -> Tensor:
         """Return a power of two for each below its largest entry; squares are safe in it.
 
         Real and imaginary parts count as entries. For vectors in parts, the sum of the largest
@@ -153,7 +153,7 @@ class Space:
         largest = reduce(torch.maximum, self._largest(*vectors))
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
         unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
-        return torch.where(largest > 0, unit, of_zeros)
+        return torch.where(largest > 0, unit, 1.0)
 
     def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
