@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Role
 from linops_core.siblings import submodules_of
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from .._slices import Sizes, slices_along
+from .._batch_sizes import Sizes, slices_along
 from ._plan_budget import Memory
 
 
@@ -102,6 +102,14 @@ def input_of(
             "give dtype or like, got neither"
         )
     return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def sizes_of(linop: NamedLinop, x: Tensor) -> dict[NamedDimension, int]:
+    """Return the sizes that an operator does not know, from an input."""
+    if ELLIPSES in linop.ishape:
+        return {}
+    pairs = zip(linop.ishape, x.shape, strict=False)  # the operator checks x when it is called
+    return {dim: size for dim, size in pairs if size and linop.size(dim) is None}
 
 
 def complex_dtype(linop: NamedLinop) -> torch.dtype | None:
