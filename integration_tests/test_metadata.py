@@ -188,6 +188,7 @@ def test_a_changelog_has_one_line_for_each_change(package: str) -> None:
     before, *sections = text.partition("## Unreleased\n")[2].partition("\n## ")[0].split("\n### ")
     assert "\n- " not in before, "a line belongs under Added, Changed or Fixed"
     for section in sections:
-        assert section.startswith(("Added\n", "Changed", "Fixed"))
+        assert section.startswith(("Added\n", "Changed\n", "Fixed\n"))
+    assert len(sections) == 1 or "\nThe first release" not in before, "there is only Added"
     lines = text.splitlines()
     assert [line for line in lines if len(line) > 160 or line.startswith("  ")] == []

@@ -1,7 +1,10 @@
 """The workflows of the repository run sessions of nox, and install what these need of Debian."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -87,7 +90,9 @@ def test_every_job_has_a_limit_of_time(path: Path) -> None:
     jobs = JOB.findall(path.read_text("utf-8").partition("\njobs:\n")[2])
     assert jobs
     for name, body in jobs:
-        assert re.search(r"^    timeout-minutes: \d+$", body, re.MULTILINE), name
+        # A job that calls a workflow may have no limit: the jobs of that workflow have theirs.
+        calls = body.startswith("    uses: ./")
+        assert calls or re.search(r"^    timeout-minutes: \d+$", body, re.MULTILINE), name
 
 
 def test_every_folder_of_tests_draws_other_examples_each_week() -> None:
@@ -95,3 +100,36 @@ def test_every_folder_of_tests_draws_other_examples_each_week() -> None:
     named = re.findall(r"^ +- (packages/\S+|integration_tests)$", text, re.MULTILINE)
     packages = [f"packages/{path.parent.name}" for path in ROOT.glob("packages/*/pyproject.toml")]
     assert named == [*sorted(packages), "integration_tests"]
+
+
+def test_what_publishes_is_pinned_by_commit_and_has_passed_the_tests() -> None:
+    text = (ROOT / ".github" / "workflows" / "publish.yml").read_text("utf-8")
+    actions = re.findall(r"\buses: (.*)", text)
+    assert actions.pop(0) == "./.github/workflows/tests.yml"
+    assert actions and all(re.search(r"@[0-9a-f]{40} # v[0-9.]+$", action) for action in actions)
+    assert re.findall(r"^    needs: (.*)$", text, re.MULTILINE) == ["tests", "build"]
+
+
+@pytest.mark.parametrize("can_install", [True, False])
+def test_the_run_of_all_checks_names_the_witnesses_that_it_skips(
+    can_install: bool, tmp_path: Path
+) -> None:
+    """With an imitation of nox, and of a Debian that has the programs or cannot install them."""
+    skipped = "" if can_install else "echo 'SKIPPED [9] witnesses/test_bart.py: no bart'\n"
+    nox = f"{skipped}echo 'nox > Running session tests'\necho '=== 5 passed in 3.2s ==='"
+    debian = "exit 0" if can_install else "exit 1"
+    for name, body in {"nox": nox, "dpkg": debian, "apt-get": debian}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    script = tmp_path / ".ci" / "run"
+    script.parent.mkdir()
+    shutil.copy(ROOT / ".ci" / "run", script)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    run = subprocess.run([script], env=env, capture_output=True, text=True, check=True)
+    *_, witnesses, summary = run.stdout.splitlines()
+    assert summary == "=== 5 passed in 3.2s ==="
+    expected = (
+        "all witnesses ran" if can_install else "not run: [9] witnesses/test_bart.py: no bart"
+    )
+    assert witnesses == expected
+    assert ("cannot all be installed" in run.stdout) is not can_install

@@ -40,6 +40,15 @@ def diagonal(n: int = 4) -> Diagonal:
             ValueError,
             "must have names",
         ),
+        (
+            lambda m: distribute_linop(
+                diagonal(),
+                DeviceMesh("cpu", [1, 0], mesh_dim_names=("r",), _init_backend=False),
+                {"N": "r"},
+            ),
+            ValueError,
+            r"ranks must ascend along each dimension of the mesh, .* got \[1, 0\]",
+        ),
         (lambda m: distribute_linop(diagonal(), m, ["N"]), TypeError, "placement must be a map"),  # type: ignore[arg-type]
         (
             lambda m: distribute_linop(diagonal(), m, {"N": "q"}),
@@ -288,6 +297,37 @@ def test_an_error_in_a_part_in_a_later_call(two: Ranked, n_rows: int) -> None:
     assert isinstance(second, KeyError)
     assert "which failed with KeyError: 'planted'" in str(first)
     assert "on rank 1" in str(first)
+
+
+@pytest.mark.parametrize("cut", ["M", "N"])
+def test_an_error_in_a_backward_pass(two: Ranked, cut: str) -> None:
+    """The other rank waits for the gradient of the input, or for that of the weight."""
+    fails = False
+
+    class Fails(Dense):
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /, **options: Any) -> Tensor:
+            if dist.get_rank() and fails:
+                raise KeyError("planted")
+            return Dense.fn(linop, x, **options)
+
+    weight = torch.ones(4, 4, requires_grad=True)
+
+    def program(rank: int) -> None:
+        nonlocal fails
+        A = distribute_linop(Fails(weight, ("M", "N"), ("N",), ("M",)), two.mesh(r=2), {cut: "r"})
+        x = A.local_input(torch.ones(4)).clone().requires_grad_()
+        A(x).sum().backward()
+        y = A(x).sum()
+        dist.barrier()
+        fails = True
+        y.backward()
+
+    first, second = errors(two, program)
+    assert isinstance(second, KeyError)
+    what = {"M": "the gradient of the input", "N": "the gradient of weight (4, 4)"}[cut]
+    assert what in str(first)
+    assert "which failed with KeyError: 'planted'" in str(first)
 
 
 def made_by(two: Ranked) -> DistributedLinop:

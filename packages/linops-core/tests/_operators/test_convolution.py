@@ -267,7 +267,7 @@ def test_the_size_of_the_grid_is_checked_when_it_is_given() -> None:
 @pytest.mark.parametrize("dtype", [torch.complex32, torch.complex64])
 def test_a_kernel_that_torch_does_not_convolve_is_refused(dtype: torch.dtype) -> None:
     A = Convolution(torch.ones(3, dtype=torch.complex32))
-    message = r"Convolution .* computes on cpu .* got torch.complex32; convert the input and the op"
+    message = r"Convolution .*: the dtype must be .* got torch.complex32 .*; convert the input and"
     with pytest.raises(TypeError, match=message):
         A(torch.ones(5, dtype=dtype))
     assert A.to(torch.complex64)(torch.ones(5, dtype=torch.complex64))[2] == 3

@@ -15,11 +15,11 @@ from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._operators._distributed import DistributedLinop
+from ._operators._distributed_tile import DistributedTile
 from ._operators._exchange import Exchange
-from ._operators._halo import HaloExchange
+from ._operators._halo_exchange import HaloExchange
+from ._operators._rank_copies import mesh_dims_of_weights
 from ._operators._steps import in_steps
-from ._operators._tile import DistributedTile
-from ._operators._weights import mesh_dims_of_weights
 from ._ranks._mesh import RankMesh
 from ._ranks._transport import Transport
 from ._shares._route import Halo, Move, gain_of
@@ -91,8 +91,9 @@ def distribute_linop(
         length. No rank has communicated then, and the message is the same on all ranks. Also, on
         all ranks, if ``batch_specs`` cannot cut the share of one of them.
     ValueError
-        If the mesh has no names or lacks a dimension, if two dimensions of a vector are placed on
-        the same dimension of the mesh, or if operator, placement or sizes differ between ranks.
+        If the mesh has no names or lacks a dimension, or its ranks do not ascend; if two dimensions
+        of a vector are placed on the same dimension of the mesh; or if operator, placement or sizes
+        differ between ranks.
     NotImplementedError
         If weights that are sent or loaded require gradients, and it is not known which of them are
         copies of each other, or some ranks have no work.
@@ -247,6 +248,11 @@ def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Transport:
         raise ValueError(
             f"{_NAME}: the dimensions of the mesh must have names, got {mesh}; give "
             "mesh_dim_names to init_device_mesh"
+        )
+    if any((mesh.mesh.diff(dim=axis) < 0).any() for axis in range(mesh.ndim)):
+        raise ValueError(
+            f"{_NAME}: ranks must ascend along each dimension of the mesh, because they do in its "
+            f"process groups, got {mesh.mesh.tolist()}; sort them"
         )
     if mesh.get_coordinate() is None:
         raise ValueError(f"{_NAME}: this rank must be in the mesh, got {mesh}")

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Window
 from linops_core.testing.strategies import trees
@@ -42,6 +43,19 @@ def test_of_an_operator_that_one_rank_has(ranks: Ranked, source: int) -> None:
         check(distribute_linop(linop, mesh, {"C": "r"}, scatter_from=root))
 
     ranks.run(program)
+
+
+def test_on_a_mesh_that_is_transposed(four: Ranked) -> None:
+    """Its rows and columns ascend, and the ranks of all of it do not: 0, 2, 1, 3."""
+
+    def program(rank: int) -> None:
+        mesh = DeviceMesh("cpu", [[0, 2], [1, 3]], mesh_dim_names=("r", "q"))
+        linop = sense(MAPS) if rank == 2 else None
+        check(distribute_linop(linop, mesh, {"C": "q"}, scatter_from=2))
+        load = lambda share: sense(MAPS[share["C"]].clone())  # noqa: E731
+        check(distribute_linop(load, mesh, {"C": "r"}, sizes={"C": 5}))
+
+    four.run(program)
 
 
 def test_of_a_function(ranks: Ranked) -> None:

@@ -1,5 +1,6 @@
 """Conjugate gradients that are ended after a step, and go on from a file to the same bits."""
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -145,8 +146,35 @@ def test_the_older_generation_is_read_where_the_newest_was_not_put_in_its_place(
     file = ended(tmp_path)
     assert files_of(tmp_path) == {"cg.pt", "cg.pt.previous"}
     file.unlink()
-    file.with_name("cg.pt.writing").write_bytes(b"half of a fi")
     assert resumed(file) == [2, 3, 4, 5]
+    assert files_of(tmp_path) == {"cg.pt", "cg.pt.previous"}
+
+
+@pytest.mark.parametrize("function", ["os.fsync", "pathlib.Path.replace", "torch.save"])
+@pytest.mark.parametrize("is_after", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_interrupt_of_the_writing_leaves_a_state(
+    function: str, is_after: bool, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no other file."""
+    file, done = ended(tmp_path), [0]
+    home, _, name = function.rpartition(".")
+    call = vars({"os": os, "pathlib.Path": Path, "torch": torch}[home])[name]
+
+    def interrupted(*arguments: Any) -> Any:
+        done[0] += 1
+        if done[0] == number and not is_after:
+            raise KeyboardInterrupt
+        result = call(*arguments)
+        if done[0] == number:
+            raise KeyboardInterrupt
+        return result
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(function, interrupted)
+        resumed(file, checkpoint_every=1)
+    assert files_of(tmp_path) <= {"cg.pt", "cg.pt.previous"}
+    assert min(resumed(file)) >= 3
     assert files_of(tmp_path) == {"cg.pt", "cg.pt.previous"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,16 @@ def test_its_options_are_those_of_the_library(capsys: pytest.CaptureFixture[str]
         heavy_ball(A, y, shw=True)
 
 
+def test_the_adjoint_of_a_function_is_asked_for_when_it_is_needed() -> None:
+    """Of a Hermitian function it is the function itself."""
+    pair, x = OperatorPair("mine", torch.neg, None, torch.float64), torch.ones(2)
+    assert torch.equal(pair.forward(x), -x)
+    for needs_it in (pair.adjoint, pair.normal(), pair.sketch):
+        with pytest.raises(TypeError, match="mine: the adjoint of a function must be given"):
+            needs_it(x)
+    assert torch.equal(OperatorPair("mine", torch.neg, torch.neg, x.dtype).adjoint(x), -x)
+
+
 class Halved(SolverSteps):
     """x / 2 in each step."""
 
@@ -157,7 +167,16 @@ class Turned(SolverSteps):
 
 
 @pytest.mark.parametrize(
-    "state", [0.5 + 0.25j, np.float64(0.5), np.int64(2), np.complex128(0.5j), 2]
+    "state",
+    [
+        0.5 + 0.25j,
+        np.float64(0.5),
+        np.float32(0.1),
+        np.complex64(0.1 + 0.3j),
+        np.int64(2),
+        np.complex128(0.5j),
+        2,
+    ],
 )
 def test_numbers_of_every_kind_are_saved(state: Any, tmp_path: Path) -> None:
     def solve(limit: int, **options: Any) -> Tensor:
@@ -181,7 +200,7 @@ def test_numbers_of_every_kind_are_saved(state: Any, tmp_path: Path) -> None:
         (np.ones(2), "turned: state must be a number, a string, a tensor or None .*, got ndarray"),
         ([1.0], "turned: state must be .*, got list; begin its name with an underscore if it is"),
         ({"a": (1.0,)}, r"turned: state\['a'\] must be a number, .*, got tuple"),
-        (np.float32(0.5), "turned: state must be a number, .*, got float32"),
+        (np.longdouble(0.5), "turned: state must be a number, .*, got longdouble"),
         (StopReason.CONVERGED, "turned: state must be a number, .*, got StopReason"),
         (torch.Generator(), "turned: state must be a number, .*, got Generator"),
         (Moved(torch.ones(2)), "turned: state must be a number, .*, got Moved"),
@@ -192,6 +211,44 @@ def test_a_state_that_cannot_be_saved_is_refused(state: Any, match: str, tmp_pat
     progress = Progress("turned", 4, {"checkpoint": tmp_path / "x"}, space=Space())
     with pytest.raises(TypeError, match=match):
         progress.follow(Turned(state), start)
+    assert not (tmp_path / "x").exists()
+
+
+class Growing:
+    """A part of a solver that a user made, with a number that steps change."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+Growing.__module__ = "linops_solvers.mine"
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda steps: setattr(steps.part, "count", 1), "halved: part.count must not change, bec"),
+        (lambda steps: setattr(steps, "part", Growing()), "part must not change, .*another Growi"),
+        (
+            lambda steps: setattr(steps, "f", lambda x: x),
+            "f must not change, .* return its object",
+        ),
+        (lambda steps: steps.record(Step("", 1, steps.x, {})), r"record\.values must not change, "),
+    ],
+)
+def test_a_part_that_changes_and_is_not_saved_is_refused(
+    change: Callable[[Any], None], match: str, tmp_path: Path
+) -> None:
+    class WithPart(Halved):
+        def step(self) -> tuple[dict[str, float], None]:
+            change(self)
+            return super().step()
+
+    steps: Any = WithPart({"y": (Space(), torch.ones(2))})
+    steps.part, steps.record, steps.f = Growing(), Record(), None
+    progress = Progress("halved", 2, {"checkpoint": tmp_path / "x"}, space=Space())
+    with pytest.raises(TypeError, match=match):
+        progress.follow(steps)
     assert not (tmp_path / "x").exists()
 
 

@@ -1,6 +1,7 @@
 """The loop that all solvers share, and what it tells of each step."""
 
 import inspect
+import re
 import warnings
 import weakref
 from collections.abc import Callable
@@ -352,6 +353,19 @@ def test_options_that_no_solver_has_are_refused_by_name(solver: str) -> None:
     if "checkpoint" not in parameters:
         with pytest.raises(TypeError, match="unexpected keyword argument 'checkpoint'"):
             MORE[solver](checkpoint="file")
+
+
+@pytest.mark.parametrize("solver", MORE)
+def test_help_says_what_every_parameter_is(solver: str) -> None:
+    function = getattr(linops_solvers, solver)
+    entries = re.findall(r"^(\w+(?:, \w+)*) : \S", function.__doc__, re.MULTILINE)
+    names = [name for entry in entries for name in entry.split(", ")]
+    parameters = inspect.signature(function).parameters
+    assert [name for name in parameters if name not in names] == []
+    assert len({*names}) == len(names) and "linops_solvers`" not in function.__doc__
+    several_too = "lsqr lsmr fista proximal_gradient admm split_bregman mlem".split()
+    several = "A : NamedLinop or function, or a sequence of them\n"
+    assert (several in function.__doc__) is (solver in several_too)
 
 
 @pytest.mark.parametrize("solve", [lsqr, lsmr])

@@ -120,7 +120,12 @@ class Tiles:
         return [part.linop for part in self.parts]
 
     def without_zeros(self) -> Tiles:
-        """Return the table without zero parts; keep the first part if all are zero."""
+        """Return the table without zero parts; keep the first part if all are zero.
+
+        Beside a real part, zeros of a complex input make the output complex, so they stay.
+        """
+        if not all(linop.is_complex_linear for linop in self.linops):
+            return self
         parts = [part for part in self.parts if not acts_as(part.linop, Zero)]
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 

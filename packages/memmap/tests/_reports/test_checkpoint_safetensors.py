@@ -69,6 +69,9 @@ def test_every_type_of_the_format_has_its_size(code: str, path: Path) -> None:
     assert MemoryReport.from_file(written(path, header, n_bytes)).totals.touched == n_bytes
 
 
+UNFIT = "a tensor must have a dtype of the format, a shape, and data_offsets .* need, got"
+
+
 def one(**changes: object) -> dict[str, object]:
     return {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changes}}
 
@@ -81,25 +84,23 @@ def one(**changes: object) -> dict[str, object]:
         (b'{"a":' + b"[" * 100_000, "header must be JSON"),
         (b'{"a":' + b"9" * 5000 + b"}", "header must be JSON"),
         (b'{"a":1,"a":1}', "each name once, got a name twice"),
-        (b'{"a":NaN}', "a: a tensor must have a dtype, a shape and data_offsets"),
+        (b'{"a":NaN}', f"a: {UNFIT} nan"),
         (b'{"__metadata__":NaN}', "__metadata__ must map names to texts"),
         ({"__metadata__": {"epoch": 3}}, "__metadata__ must map names to texts"),
-        ({"x": []}, "x: a tensor must have a dtype, a shape and data_offsets"),
-        (one(more=1), "x: a tensor must have a dtype, a shape and data_offsets"),
-        (one(dtype="F33"), "x: dtype must be a type of the format, got 'F33'"),
-        (one(dtype=["F32"]), "x: dtype must be a type of the format"),
-        (
-            one(shape=[-2]),
-            "x: shape and the two data_offsets must be integers that are not negative",
-        ),
-        (one(shape=[True, 2]), "must be integers that are not negative"),
-        (one(shape=[float("nan")]), "must be integers that are not negative, got .nan. and"),
-        (one(shape=2), "must be integers that are not negative"),
-        (one(data_offsets=[0, 8, 8]), "must be integers that are not negative"),
-        (one(data_offsets=[0, 8.0]), "must be integers that are not negative"),
-        (one(shape=[3]), r"x: F32 of shape \(3,\) must have 32 bits for each .* 0 to 8"),
-        (one(shape=[10**400, 10**4000]), "must have 32 bits for each element"),
-        (one(data_offsets=[8, 0]), "must have 32 bits for each .*, got data_offsets 8 to 0"),
+        ({"x": []}, f"x: {UNFIT} .]"),
+        (one(more=1), f"x: {UNFIT} .*'more': 1"),
+        (one(dtype="F33"), f"x: {UNFIT} .*'F33'"),
+        (one(dtype="F33", shape=[0], data_offsets=[0, 0]), UNFIT),
+        (one(dtype=["F32"]), UNFIT),
+        (one(shape=[-2]), UNFIT),
+        (one(shape=[True, 2]), UNFIT),
+        (one(shape=[float("nan")]), f"{UNFIT} .*nan"),
+        (one(shape=2), UNFIT),
+        (one(data_offsets=[0, 8, 8]), UNFIT),
+        (one(data_offsets=[0, 8.0]), UNFIT),
+        (one(shape=[3]), UNFIT),
+        (one(shape=[10**400, 10**4000]), UNFIT),
+        (one(data_offsets=[8, 0]), UNFIT),
         (
             one(data_offsets=[1, 9]),
             "x: a tensor must begin where the previous one ends, at byte 0, got 1",

@@ -198,15 +198,15 @@ def dynamic_scan() -> tuple[Tensor, Tensor, Tensor]:
     return series, torch.stack(masks)[:, None] * scan, maps
 
 
-@pytest.mark.parametrize("is_on_grid", [True, False])
-def test_maps_are_made_from_the_centre_of_k_space(is_on_grid: bool) -> None:
+@pytest.mark.parametrize("calibration", [6, 8, 12, None])
+def test_maps_are_made_from_the_centre_of_k_space(calibration: int | None) -> None:
     n = (32, 32)
     head, coils = tl.phantoms.shepp_logan(n), tl.phantoms.CoilSeries.around(4)
     maps = coils.on_grid(n)
     options: Any = {}
-    if is_on_grid:
+    if calibration is not None:
         dims = ("C", "Kx", "Ky")
-        mask = tl.masks.poisson_disc(n, acceleration=2, calibration=12)
+        mask = tl.masks.poisson_disc(n, acceleration=2, calibration=calibration)
         kspace = mask * tl.FFT(2, centered=True)(maps * head)
     else:
         dims = ("C", "K1", "K2")

@@ -1,4 +1,4 @@
-"""Composition: one operator after another."""
+"""Composition: one operator after another, and what it simplifies to."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from .._base._totals import Totals, totals_of
 from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
-from ._identity import Identity
+from ._identity import Identity, is_identity, knows_more
 from ._normal import fit_inner
 from ._over_processes import check_shares_pass
-from ._scalar import Scalar, is_number, is_real_number
+from ._scalar import Scalar, is_number, is_real_number, with_few_numbers
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
+from ._zero import Zero
 
 
 class Chain(Composite):
@@ -205,6 +206,67 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
+def compose(*linops: NamedLinop) -> NamedLinop:
+    """Return the simplified composition; the first operator is applied first."""
+    if len(linops) == 1:
+        return linops[0]
+    every = all(linop.is_endomorphism for linop in linops)
+    operands, composition = fit_whole(named_in_order(linops))
+    kinds = {type(linop) for linop in operands}  # few, also in a long chain
+    if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
+        result = _without_zeros(operands, composition) or _simplified(operands, composition, every)
+    else:
+        result = chain_without_check(operands, composition, every)
+    return result.as_endomorphism() if every else result
+
+
+def _without_zeros(
+    operands: Sequence[NamedLinop], composition: CompositionDims
+) -> NamedLinop | None:
+    """Return the Zero for a chain that contains one, if all sizes are known."""
+    if not any(acts_as(linop, Zero) for linop in operands):
+        return None
+    zero = Zero.like(chain_without_check(operands, composition, False))
+    return zero if zero is not None and zero.is_complete else None
+
+
+def _simplified(
+    operands: Sequence[NamedLinop], composition: CompositionDims, is_endomorphism: bool
+) -> NamedLinop:
+    """Return the chain without identities, and with few scalars."""
+    kept: dict[int, NamedLinop] = {}
+    for number, linop in enumerate(operands):
+        if not is_identity(linop) or knows_more(linop, [*kept.values()], operands[number + 1 :]):
+            kept[number] = linop
+    kept = with_few_numbers(kept)
+    if not kept:
+        return Identity(operands[0].ishape)
+    if len(kept) == 1:
+        return next(iter(kept.values()))
+    return chain_without_check([*kept.values()], composition.among([*kept]), is_endomorphism)
+
+
+def power(linop: NamedLinop, exponent: int) -> NamedLinop:
+    """Return the operator applied ``exponent`` times."""
+    if exponent < 0:
+        raise ValueError(
+            f"{linop.signature}: the exponent of a power must not be negative, got {exponent}"
+        )
+    if not linop.is_endomorphism:
+        raise ValueError(
+            f"{linop.signature}: an operator must map a space to itself to have powers, with the "
+            f"same names and sizes, got input sizes {linop.sizes('input')} and output sizes "
+            f"{linop.sizes('output')} (None: not known)"
+        )
+    if exponent == 0:
+        one = compose(Identity.on_input_of(linop), Identity(linop.ishape, linop.oshape))
+        return one.as_endomorphism()
+    return compose(*[linop] * exponent)
+
+
+rules.compose, rules.power = compose, power
+
+
 def chain_without_check(
     operands: Sequence[NamedLinop], composition: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
@@ -224,7 +286,7 @@ def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
         else:
             before.append(number)
             after.insert(0, number.H)
-    return rules.compose(*before, linop, *after) if numbers else linop
+    return compose(*before, linop, *after) if numbers else linop
 
 
 def _flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:

@@ -225,8 +225,8 @@ class Composite(NamedLinop):
     @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
-        n_places = len(dims_of(self._shape, side))
-        return tuple([_length_of(self._source(side, position)) for position in range(n_places)])
+        positions = range(len(dims_of(self._shape, side)))
+        return tuple([_length_of(self._source(side, position)) for position in positions])
 
     def _source(self, side: Side, position: int) -> LengthSource:
         """Return where the length at a position is known."""
@@ -273,10 +273,11 @@ class Composite(NamedLinop):
         """Return the numbers of the operands that have each dimension."""
         numbers = _NUMBERS.get(self)
         if numbers is None:
-            numbers = _NUMBERS.keep(self, {})
+            numbers = {}
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
                     numbers.setdefault(name, []).append(number)
+            _NUMBERS.keep(self, numbers)  # when it is complete: other threads may read it
         return numbers
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
@@ -300,8 +301,8 @@ class Composite(NamedLinop):
 
     def _check_vector(self, x: object, side: Side) -> None:
         # Operands check the rest, and their messages have their names.
-        places = range(len(dims_of(self._shape, side)))
-        check_sizes(self, x, side, [self.own_length(side, position) for position in places])
+        positions = range(len(dims_of(self._shape, side)))
+        check_sizes(self, x, side, [self.own_length(side, position) for position in positions])
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and with its operands adapted."""

@@ -64,6 +64,9 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     return unitary.H(_divided(z, scale * denominator, axes, normal))
 
 
+rules.solve_shifted = solve_shifted
+
+
 def _divided(z: Tensor, divisor: Tensor, axes: tuple[int, ...], normal: NamedLinop) -> Tensor:
     """Divide z entry by entry, after a Fourier transform along the axes."""
     if not axes:

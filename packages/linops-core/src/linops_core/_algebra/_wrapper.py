@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._arithmetic import rules
 from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tiles_at
 from .._base._grid_questions import without_fftshift
@@ -107,3 +108,6 @@ class Conjugate(Wrapper):
     def own_normal(self) -> NamedLinop:
         """Return the conjugate of A's normal, so that a closed form is found."""
         return self.linop.normal().conj()
+
+
+rules.conjugate = Conjugate

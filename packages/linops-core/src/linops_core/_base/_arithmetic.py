@@ -58,7 +58,8 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 class Rules:
     """Functions of compositions that the base calls, without a choice by class.
 
-    Imports go from compositions to the base, so ``_algebra`` sets these functions on import.
+    Imports go from compositions to the base. So the module in ``_algebra`` with the class that a
+    function returns, such as ``_chain``, sets the function when it is imported.
     """
 
     compose: Callable[..., NamedLinop]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
 from .._kept import CHECKED, has_fixed_lengths
-from .._kernels._dtype import resolve_conj_and_neg
+from .._kernels._dtype import check_torch_computes, resolve_conj_and_neg
 from .._kernels._recursion import advise
 from .._kernels._torch_state import has_global_hooks
 from ._dimensions import DimensionedModule
@@ -85,17 +85,20 @@ class Calls(DimensionedModule):
 def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
     """Return A x as a call does, or a lazy conjugate of it, which may cancel in a chain."""
     # Tracers replace the method of nn.Module, and do not pass plain tensors.
-    if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(linop):
-        if is_exporting():
-            check_export(linop)
+    is_traced = is_dynamo_compiling()
+    is_plain = type(x) is Tensor and not is_traced and not is_hooked(linop)
+    if not is_plain and is_exporting():
+        check_export(linop)
+    if is_traced:  # a compiler leaves a function whose graph breaks in a `try`
         return nn.Module.__call__(linop, x)  # type: ignore[no-any-return]
     try:
-        y: Tensor = linop.forward(x)
+        y: Tensor = linop.forward(x) if is_plain else nn.Module.__call__(linop, x)
     except RecursionError as error:
         advise(error)
         raise
     except RuntimeError as error:
-        check_input(linop, x, error)
+        if isinstance(x, Tensor):  # else it was refused, perhaps by another process
+            check_input(linop, x, error)
         raise
     return y
 
@@ -129,6 +132,7 @@ def check_input(linop: Any, x: Tensor, error: RuntimeError) -> None:
             f"{linop.signature}: the input must be a dense tensor, got the layout {x.layout}; "
             "make it one: x.to_dense()"
         ) from error
+    check_torch_computes(linop.signature, [x, *linop.parameters(), *linop.buffers()], error)
 
 
 def keep_freed(*tensors: Tensor) -> None:

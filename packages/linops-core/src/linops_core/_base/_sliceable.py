@@ -300,7 +300,7 @@ def with_shifted_weights(
     if concerned and not (
         cls.split is NamedLinop.split and cls._tiles_at is SliceableLinop._tiles_at
     ):
-        return None  # a tile may depend on its place by other attributes than weights
+        return None  # a tile may depend on its window by other attributes than weights
     if not only_passes_on(linop, concerned):
         return None
     weights, is_cut = dict(linop._weights), False

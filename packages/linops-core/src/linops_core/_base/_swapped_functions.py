@@ -26,14 +26,14 @@ def of_adjoint(linop: Any, x: Tensor, /) -> Tensor:
     >>> from nameddim import NamedShape
     >>> class Move(NamedLinop):
     ...     "Circular shift by some elements; ``adjoint`` changes their number."
-    ...     n_places = 1
+    ...     n_elements = 1
     ...     @staticmethod
     ...     def fn(linop, x):
-    ...         return x.roll(linop.n_places, -1)
+    ...         return x.roll(linop.n_elements, -1)
     ...     adj_fn = staticmethod(of_adjoint)
     ...     def adjoint(self):
     ...         other = super().adjoint()
-    ...         vars(other)["n_places"] = -self.n_places
+    ...         vars(other)["n_elements"] = -self.n_elements
     ...         return other
     >>> A = Move(NamedShape(("N",)))
     >>> A.adj_fn(A, torch.tensor([1, 2, 3]))

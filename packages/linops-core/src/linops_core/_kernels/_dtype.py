@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Iterable
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ _COMPLEX = {
 _INTEGERS = frozenset(
     {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32}
 )
+
+_RARE = re.compile(r"float(16|8|4)|half|complex32|uint(16|32|64)", re.IGNORECASE)
+"""Names of the dtypes in which torch does not compute everything, also those in its messages."""
 
 
 def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
@@ -128,26 +131,15 @@ def of_parts(x: Tensor) -> Tensor:
     return torch.complex(*(x if x.is_floating_point() else x.to(torch.get_default_dtype())))
 
 
-def in_a_dtype_of_torch(
-    linop: Any, x: Tensor, axes: Sequence[int], compute: Callable[[], Tensor]
-) -> Tensor:
-    """Return what an operator computes from x along some axes.
-
-    Raises
-    ------
-    TypeError
-        If x has half precision and torch does not compute that.
-    """
-    try:
-        return compute()
-    except RuntimeError as error:
-        is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
-        if not is_half or isinstance(error, torch.OutOfMemoryError):
-            raise
+def check_torch_computes(owner: str, tensors: Iterable[Tensor], error: RuntimeError) -> None:
+    """Raise an error for a dtype in which torch does not compute, instead of the one of torch."""
+    rare = [x.dtype for x in tensors if _RARE.search(str(x.dtype))]
+    if rare and _RARE.search(str(error)):
+        single = torch.complex64 if any([dtype.is_complex for dtype in rare]) else torch.float32
         raise TypeError(
-            f"{linop.signature}: the dtype must be one in which torch computes on {x.device.type} "
-            f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
-            f"input and the operator by .to({torch.complex64 if x.is_complex() else torch.float32})"
+            f"{owner}: the dtype must be one in which torch computes this, got "
+            f"{' and '.join(dict.fromkeys(map(str, rare)))} ({error}); convert the input and the "
+            f"operator by .to({single})"
         ) from error
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from operator import index
 from typing import ClassVar, cast
 
-import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
@@ -18,7 +17,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
-from .._kernels._dtype import in_a_dtype_of_torch, not_a_tensor
+from .._kernels._dtype import not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension
 from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
@@ -209,14 +208,8 @@ class Convolution(GridOperator[ExtendedAxis]):
         return linop.scattered_back(linop._correlated(x, kernel, is_back=True))
 
     def _correlated(self, x: Tensor, kernel: Tensor, is_back: bool) -> Tensor:
-        grid, axes = tuple(range(-self.ndim, 0)), self.axes_for(x, is_back)
-
-        def correlation() -> Tensor:
-            taps = kernel if is_back else kernel.flip(grid)
-            return correlated(x, taps, axes, self.method, is_back=is_back)
-
-        half = kernel if kernel.dtype is torch.complex32 else x
-        return in_a_dtype_of_torch(self, half, grid, correlation)
+        taps = kernel if is_back else kernel.flip(tuple(range(-self.ndim, 0)))
+        return correlated(x, taps, self.axes_for(x, is_back), self.method, is_back=is_back)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.
@@ -301,8 +294,8 @@ class Convolution(GridOperator[ExtendedAxis]):
 
 @shift_axes.register(Convolution)
 def _axes_of_rings(linop: Convolution) -> tuple[int, ...]:
-    is_ring = all([axis.is_ring for axis in linop.axes])
-    return linop._places[linop.is_adjoint] if linop.padding_mode == "circular" and is_ring else ()
+    is_ring = linop.padding_mode == "circular" and all([axis.is_ring for axis in linop.axes])
+    return linop._grid_axes[linop.is_adjoint] if is_ring else ()
 
 
 @method_of.register(Convolution)

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._algebra._identity import Identity
 from .._base._grid_questions import factor_along
 from .._base._linop import NamedLinop
-from .._kernels._dtype import as_parts, in_a_dtype_of_torch
+from .._kernels._dtype import as_parts
 from .._kernels._real_transforms import cosine_transform, inverse_cosine_transform
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
@@ -65,16 +65,12 @@ class DCT(GridOperator[AxisMap]):
     @staticmethod
     def fn(linop: DCT, x: Tensor, /) -> Tensor:
         """Return the transform of x."""
-        return linop._transformed(cosine_transform, x)
+        return _along(cosine_transform, x, linop._grid_axes[0])
 
     @staticmethod
     def adj_fn(linop: DCT, x: Tensor, /) -> Tensor:
         """Return the inverse transform of x."""
-        return linop._transformed(inverse_cosine_transform, x)
-
-    def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        axes = self._places[0]
-        return in_a_dtype_of_torch(self, x, axes, lambda: _along(transform, x, axes))
+        return _along(inverse_cosine_transform, x, linop._grid_axes[0])
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

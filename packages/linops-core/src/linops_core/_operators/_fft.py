@@ -18,7 +18,7 @@ from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
-from .._kernels._dtype import in_a_dtype_of_torch, product_in_wide_dtype
+from .._kernels._dtype import product_in_wide_dtype
 from .._numbers import is_size
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
@@ -123,7 +123,7 @@ class FFT(GridOperator[AxisMap]):
     @staticmethod
     def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
-        points = math.prod([x.shape[axis] for axis in linop._places[0]])  # a compiler traces it
+        points = math.prod([x.shape[axis] for axis in linop._grid_axes[0]])  # a compiler traces it
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
         return product_in_wide_dtype(scale, x)
 
@@ -131,11 +131,11 @@ class FFT(GridOperator[AxisMap]):
 
     def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
-        axes = self._places[0]
+        axes = self._grid_axes[0]
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = in_a_dtype_of_torch(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
+        y = transform(shifted, dim=axes, norm=norm)
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 

@@ -113,7 +113,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
         super().__init__(shape)
         self._axes, self._is_free = tuple(axes), is_free
-        self._places = self._places_in(shape)
+        self._grid_axes = self._grid_axes_in(shape)
 
     @property
     def axes(self) -> Sequence[Map]:
@@ -128,27 +128,27 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
     @property
-    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def grid_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The axes of the grid, and the axes of the result; behind a ``...`` they are negative."""
-        return self._places
+        return self._grid_axes
 
     def gathered(self, x: Tensor) -> Tensor:
         """Return a view of an input of ``fn`` with the grid as its last axes."""
-        return to_the_end(x, self._places[0])
+        return to_the_end(x, self._grid_axes[0])
 
     def scattered(self, y: Tensor) -> Tensor:
         """Return a view of a result with the grid as last axes, in the order of the output."""
-        return from_the_end(y, self._places[1])
+        return from_the_end(y, self._grid_axes[1])
 
     def gathered_back(self, y: Tensor) -> Tensor:
         """Return a view of an input of ``adj_fn``; see ``gathered``."""
-        return to_the_end(y, self._places[1])
+        return to_the_end(y, self._grid_axes[1])
 
     def scattered_back(self, x: Tensor) -> Tensor:
         """Return a view of a result of ``adj_fn``; see ``scattered``."""
-        return from_the_end(x, self._places[0])
+        return from_the_end(x, self._grid_axes[0])
 
-    def _places_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _grid_axes_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of the grid in the input, and the axes of the result in the output."""
         if len(self.grid_keys) != 2 or not {*self.grid_keys} <= shape.other_shapes.keys():
             return (), ()  # fn finds them itself
@@ -179,8 +179,8 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return self.resolved_to(NamedShape(*sides, **others))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, and the places of its grid there."""
-        return linked_copy(self, shape, _places=self._places_in(shape))
+        """Return the operator with ``shape``, and the axes of its grid there."""
+        return linked_copy(self, shape, _grid_axes=self._grid_axes_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; its length in the input if the sides differ."""

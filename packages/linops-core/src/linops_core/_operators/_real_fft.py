@@ -11,7 +11,7 @@ from nameddim import NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._kernels._dtype import as_complex, in_a_dtype_of_torch, real_part
+from .._kernels._dtype import as_complex, real_part
 from .._kernels._real_transforms import normal_of_half, real_signal
 from .._numbers import is_size
 from ._fft import ADJOINT_NORM
@@ -100,13 +100,11 @@ class RealFFT(GridOperator[MixedAxis]):
     @staticmethod
     def fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return half the spectrum of Re x."""
-        axes, x = linop._places[0], _real_float(x)
+        axes, x = linop._grid_axes[0], _real_float(x)
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
-        y = in_a_dtype_of_torch(
-            linop, x, axes, lambda: torch.fft.rfftn(x, dim=axes, norm=linop.norm)
-        )
+        y = torch.fft.rfftn(x, dim=axes, norm=linop.norm)
         others = axes[:-1] if linop.centered else ()
         centred: Tensor = torch.fft.fftshift(y, dim=others) if others else y
         return centred
@@ -114,24 +112,20 @@ class RealFFT(GridOperator[MixedAxis]):
     @staticmethod
     def adj_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return the real signal to which each k of the half spectrum contributes once."""
-        axes, n, norm = linop._places[1], linop.n_points, ADJOINT_NORM[linop.norm]
+        axes, n, norm = linop._grid_axes[1], linop.n_points, ADJOINT_NORM[linop.norm]
         (*others, last), y = axes, as_complex(x)
         if not y.numel():
             return y.real.index_select(last, torch.zeros(n, dtype=torch.long, device=y.device))
-
-        def signal() -> Tensor:
-            z = torch.fft.ifftshift(y, dim=others) if others and linop.centered else y
-            z = torch.fft.ifftn(z, dim=others, norm=norm) if others else z
-            return real_signal(z.movedim(last, -1), n, norm).movedim(-1, last)
-
-        image = in_a_dtype_of_torch(linop, x, axes, signal)
+        z = torch.fft.ifftshift(y, dim=others) if others and linop.centered else y
+        z = torch.fft.ifftn(z, dim=others, norm=norm) if others else z
+        image = real_signal(z.movedim(last, -1), n, norm).movedim(-1, last)
         centred: Tensor = torch.fft.fftshift(image, dim=axes) if linop.centered else image
         return centred
 
     @staticmethod
     def normal_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return s^2 N / 2 times Re x plus its parts of k = 0 and, for even N, k = N / 2."""
-        axes, x = linop._places[0], _real_float(x)
+        axes, x = linop._grid_axes[0], _real_float(x)
         if not x.numel():
             return x
         points = math.prod([x.shape[axis] for axis in axes])

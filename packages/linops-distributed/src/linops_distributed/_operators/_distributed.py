@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from nameddim import NamedDimension
 
 from .._plans._dry_run import dry_run
 from .._plans._plan import MeshPlan, merged
-from .._ranks._order import Meeting
+from .._ranks._marks import Meeting
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
 
@@ -103,7 +103,20 @@ class DistributedLinop(NamedLinop):
         return self._shardings["output"].local(y, self.oshape, f"{self.signature}: local_output")
 
     def full_output(self, y: Tensor) -> Tensor:
-        """Return the whole output on all ranks, given the shares; all ranks must call it."""
+        """Return the whole output on all ranks, given the shares; all ranks must call it.
+
+        The gradient of a share is the slice of the gradient of the whole output, which must be the
+        same on all ranks.
+
+        Raises
+        ------
+        ValueError
+            If a share has a wrong length.
+        """
+        whole: Tensor = _Whole.apply(y, self)  # type: ignore[no-untyped-call]  # of torch
+        return whole
+
+    def _joined(self, y: Tensor) -> Tensor:
         owner = f"{self.signature}: full_output"
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
@@ -306,6 +319,19 @@ class DistributedLinop(NamedLinop):
             "first derivatives, got a transform of torch.func, a compiler, autocast, a second "
             "derivative or random numbers"
         )
+
+
+class _Whole(torch.autograd.Function):
+    """The whole output as a function of the share of this rank."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, linop: DistributedLinop) -> Tensor:
+        ctx.linop = linop
+        return linop._joined(y)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.linop.local_output(gradient), None
 
 
 def _of_ndim(placements: Sequence[Placement], ndim: int) -> tuple[Placement, ...]:

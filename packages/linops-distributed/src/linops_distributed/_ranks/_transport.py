@@ -14,8 +14,8 @@ from torch import Tensor
 from linops_core.siblings import real_parts
 
 from .._private_torch import outside_of_modes
+from ._marks import Meeting, Order, OrderError, differing, mark_of
 from ._mesh import RankMesh
-from ._order import Meeting, Order, OrderError, differing, mark_of
 
 T = TypeVar("T")
 
@@ -220,7 +220,9 @@ class Transport:
         # Ranks compare values also while operators run without data.
         with self.step(owner, what, self.mesh.names), outside_of_modes():
             dist.all_gather_object(gathered, (step, value), group=self.mesh.groups[self.mesh.names])
-        pairs = [pair for pair in gathered if pair is not None]
+        # The group of several dimensions has the ranks in ascending order, whatever the mesh has.
+        by_rank = dict(zip(sorted(self.mesh.numbers), gathered, strict=True))
+        pairs = [pair for number in self.mesh.numbers if (pair := by_rank[number]) is not None]
         if text := differing(self.mesh.numbers, [other for other, _ in pairs], f"{owner}: calls"):
             raise OrderError(text)
         return [one for _, one in pairs]

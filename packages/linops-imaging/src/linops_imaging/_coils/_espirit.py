@@ -112,7 +112,7 @@ def espirit(
         or gets a warning if it may still be right.
     n_calibration : int or sequence of int
         Size of the calibration region, one for all axes or one for each. A shorter axis is used as
-        a whole. With less than twice the kernel size the eigenvalues are too small: set ``crop=0``.
+        a whole. It must be twice the kernel size: with less, the eigenvalues are too small.
     kernel_size : int or sequence of int
         Size of the patches, one for all axes or one for each.
     threshold : float
@@ -194,8 +194,8 @@ def espirit(
             warnings.warn(
                 f"espirit: the {n_patches} patches of the calibration region must not all be "
                 "independent, got some that are: there are too few to span their space, so that "
-                f"the eigenvalues are too small, and crop={crop:g} makes maps zero; set crop=0, or "
-                "a larger n_calibration",
+                f"the eigenvalues are too small, and crop={crop:g} makes maps zero; give "
+                "espirit a larger n_calibration, a smaller kernel_size, or crop=0",
                 stacklevel=5,  # past `each_element`, `espirit` and no_grad
             )
         small = _small_images(kernels)
@@ -257,7 +257,7 @@ def _kernels(calibration: Tensor, kernel: Sequence[int], threshold: float) -> Te
     if n_coils > 1 and n_patches >= length and is_kept.all():
         raise NoAnswer(
             f"espirit: the patches must span less than the {length} dimensions of a patch of "
-            f"{n_coils} coils; set a larger threshold if the data are noisy"
+            f"{n_coils} coils; give espirit a larger threshold if the data are noisy"
         )
     basis = basis[:, is_kept]
     if n_patches < length:

@@ -167,7 +167,7 @@ class _Fit(NamedTuple):
 
     def derivatives(self, pose: Tensor, explained: Tensor) -> list[Tensor]:
         """Return the derivative of the samples to each number of a pose."""
-        sizes, axes = self.transform.grid_size, self.transform.places[0]
+        sizes, axes = self.transform.grid_size, self.transform.grid_axes[0]
         n_dims = len(sizes)
         turns = self.transform.locs.double() / pose.new_tensor(sizes)
         factors = (-2j * math.pi * turns).unbind(-1)

@@ -33,7 +33,7 @@ class Transform(Protocol):
         """The factor that has the locations."""
 
     @property
-    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def grid_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes of the image on its side, and axes of the points on theirs."""
 
 
@@ -96,8 +96,8 @@ class NormalFactors(NamedTuple):
             if bool(merged) != makes_frames or not merged <= {*frames}:
                 return None
         kept = [dim for dim in frames if dim not in merged]
-        image = [transform.ishape[axis] for axis in transform.places[0]]
-        image_back = [back.oshape[axis] for axis in back.places[0]]
+        image = [transform.ishape[axis] for axis in transform.grid_axes[0]]
+        image_back = [back.oshape[axis] for axis in back.grid_axes[0]]
         input_dims, output_dims = (*column, *kept, *image), (*row, *kept, *image_back)
         others = [dim for dim in chain.ishape if dim not in input_dims]
         if others != [dim for dim in chain.oshape if dim not in output_dims]:

@@ -64,7 +64,7 @@ class Counted:
         """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; 0 / 0 is 0."""
         back = self.pair.adjoint(self.y / (image + self.background).clamp(min=floor))
         check_like(self.owner, "the output of the adjoint", back, "x", x)
-        return (x / self.sensitivity * back).clamp(min=0)  # rounding of the adjoint
+        return (x / self.sensitivity * back).clamp(min=0)  # rounding may make back negative
 
     @torch.no_grad()
     def objective(self, image: Tensor, floor: float) -> float:

@@ -68,9 +68,9 @@ def mlem(
         default all steps are done.
     background : float or Tensor, or a sequence of them for several operators
         b, the expected counts for x = 0, broadcast to y: scatter, random coincidences, stray light.
-    max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds, and
-        "objective", the function of :func:`poisson_likelihood` at A x: 0 for a perfect fit.
+    callback
+        The ``values`` of a step are "change", which ``tol`` bounds, and "objective", the function
+        of :func:`poisson_likelihood` at A x: 0 for a perfect fit.
 
     Raises
     ------

@@ -22,11 +22,12 @@ from .._shared._stacked import (
 )
 from ._counted import Backgrounds, Counted, one_background_each
 from ._expectation_maximization import ExpectationMaximization
+from ._mlem import mlem
 
 _NAME = "osem"
 
 
-@with_options(Checkpointed)
+@with_options(Checkpointed, like=mlem)
 def osem(
     A: Operators,
     y: Vectors,
@@ -70,8 +71,8 @@ def osem(
         The largest number of steps through all counts.
     adjoint : sequence of functions, optional
         One for each operator.
-    x0, tol, background, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        As in :func:`mlem`. The ``values`` of a step are those of :func:`mlem`, for all counts.
+    callback
+        Here they are those of all counts.
 
     Raises
     ------

@@ -15,12 +15,13 @@ from .._shared._options import Checkpointed, with_options
 from .._shared._space import Space
 from ._counted import Counted
 from ._expectation_maximization import ExpectationMaximization
+from ._mlem import mlem
 
 _NAME = "richardson_lucy"
 _BOUNDARIES = ("extended", "zeros", "circular", "reflect", "replicate")
 
 
-@with_options(Checkpointed)
+@with_options(Checkpointed, like=mlem)
 def richardson_lucy(
     y: Tensor,
     psf: Tensor,
@@ -59,8 +60,6 @@ def richardson_lucy(
         margin of the size of h that is not returned. So light from outside makes no false edges
         (Bertero and Boccacci 2005). Or the padding of :class:`linops_core.Convolution`: "zeros",
         "circular", "reflect" or "replicate", which take less memory.
-    max_num_iters, tol, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        As in :func:`mlem`, with the same ``values``.
 
     Returns
     -------
@@ -108,7 +107,7 @@ def richardson_lucy(
     is_extended, ndim = boundary == "extended", kernel.ndim
     mode = {"mode": "valid"} if is_extended else {"padding_mode": boundary}
     A = Convolution(kernel, **mode)  # type: ignore[arg-type]
-    # Of the margin before the frame, along each axis.
+    # Width of the margin before the frame, along each axis.
     before = [size - 1 - size // 2 if is_extended else 0 for size in kernel.shape]
     axes = range(y.ndim - ndim, y.ndim)
 

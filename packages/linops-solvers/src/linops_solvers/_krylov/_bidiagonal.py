@@ -26,7 +26,7 @@ class Bidiagonalization:
         self.A, self.u, self.dtype = A, y, A.dtype
         beta = _normalize(self.u, A.output)
         self.v = A.adjoint(self.u).clone()
-        if self.v.is_complex() and A.is_complex_linear:  # then so are the other u
+        if self.v.is_complex() and A.is_complex_linear:  # A makes complex u of complex v
             self.u = self.u.to(self.u.dtype.to_complex())
         self.unit = A.input.unit_of(A.owner, self.v, is_output=True)
         check_scale(A.owner, self.unit, self.dtype)

@@ -14,7 +14,7 @@ from linops_core.siblings import check_integer, check_real, check_vector
 
 from .._shared._checks import Operator, check_like, check_square, is_complex_linear
 from .._shared._graphs import solved_in_steps
-from .._shared._options import Checkpointed, reading_options
+from .._shared._options import Checkpointed, reading_options, with_options
 from .._shared._progress import Progress
 from .._shared._reports import Callback
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
@@ -24,6 +24,7 @@ from ._implicit import attach_gradient
 _NAME = "conjugate_gradients"
 
 
+@with_options()
 def conjugate_gradients(
     A: Operator,
     y: Tensor,
@@ -113,12 +114,10 @@ def conjugate_gradients(
         the later ones. Gradients through the steps are refused. With ``implicit=True``, the solve
         of the backward pass has no checkpoint. If A is a function, or does not know of the other
         processes, give each process a different file name.
-    checkpoint_every : int
-        The number of steps between checkpoints.
-    x0, max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|` (the largest of all systems), and "objective", f(x) (the sum). With
-        ``gtol=0`` there is "decrease", which ``ltol`` bounds.
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|` (the largest of all
+        systems), and "objective", f(x) (the sum). With ``gtol=0`` there is "decrease", which
+        ``ltol`` bounds.
 
     Warns
     -----

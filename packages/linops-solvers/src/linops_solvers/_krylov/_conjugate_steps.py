@@ -149,7 +149,7 @@ class ConjugateSteps(SolverSteps):
             self.begin()
         self.advance()
         is_last = self.iteration == progress.limit
-        if is_last:  # uncertain residuals are then computed anew
+        if is_last:  # has_to_verify asks for residuals that are uncertain only where none go on
             check.stop(check.active, StopReason.MAX_ITERATIONS)
         self.is_anew = check.has_to_verify
         if self.is_anew:
@@ -157,7 +157,8 @@ class ConjugateSteps(SolverSteps):
         if is_last:
             check.stop(check.active, StopReason.MAX_ITERATIONS)
             if progress.goals and (complaint := check.complaint()):
-                progress.warn_once(complaint)  # it says more than that more steps are needed
+                # Now, because the loop would only say that more steps are needed.
+                progress.warn_once(complaint)
         return self.values(), check.reasons
 
     def after_fixed_steps(self, count: int) -> Tensor:
@@ -216,10 +217,10 @@ class ConjugateSteps(SolverSteps):
         self.x = scaled_sum(self.x, step, p, self.x)
         self.residual = scaled_sum(self.residual, -step, q, self.residual)
         self.image = self._searched = None
-        del pairs, q, z  # freed before the next ones are made
+        del pairs, q, z  # or these names would keep them beside what the preconditioner makes
         self._searched = self.preconditioned()
         energies = self.next_energy(step, cross.real, norm_of_q) if is_at_once else None
-        if energies is None:  # without a preconditioner it is |r|^2, and read as that
+        if energies is None:  # without a preconditioner r^H z is |r|^2, so one number is measured
             z = self._searched
             vectors = (self.residual, z) if self.preconditioner or not self.is_read else ()
             energy, *norms = self.numbers([(self.residual, z)], vectors)
@@ -315,7 +316,8 @@ class ConjugateSteps(SolverSteps):
 
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
-        del self.residual, self._searched  # which is the residual without a preconditioner
+        # Both, because without a preconditioner they are one tensor, which would take memory.
+        del self.residual, self._searched
         x = at_least_single(to_half(self.x, self._y.dtype))
         image, residual = self.forward(x), at_least_single(self._y) / self.unit
         self.residual = scaled_sum(residual, -1, image, residual)

@@ -40,7 +40,7 @@ class StepNumbers(NamedTuple):
     norm: Scalars  # largest |A p| / |p| so far
     residual: Scalars  # |r|
     searched: Scalars  # |z|
-    cross: Products | None = None  # z'^H A p for the z' before the step; in the first steps
+    cross: Products | None = None  # z'^H A p for the z' before the step; None in later steps
 
 
 class ConvergenceCheck:
@@ -235,7 +235,7 @@ class ConvergenceCheck:
     def _check_energy(self, energy: Products, searched: Scalars) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
         if not self.has_preconditioner:
-            return  # it is |r|^2
+            return  # then r^H M r is |r|^2, which cannot be negative
         bound = self.residual * searched
         bad = (magnitude_of(energy - energy.real) > self.root * bound) | (
             energy.real <= self.precision * bound

@@ -53,9 +53,8 @@ def gmres(
         :math:`x = M u`, so the residual is :math:`|A x - y|`. The backward pass does not use it.
     adjoint : function, optional
         Adjoint of A, for gradients if A is a function.
-    A, y, x0, max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|`.
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|`.
 
     Warns
     -----
@@ -118,7 +117,8 @@ class _Steps(SquareSteps):
         del image
         products, square = system.space.total(inner_products(basis, new), squared_norm(new))
         new.addmv_(basis.mT, products, alpha=-1)
-        (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
+        # Again, because once leaves parts in the basis where nearly all of the image is in it.
+        (parts,) = system.space.total(inner_products(basis, new))
         new.addmv_(basis.mT, parts, alpha=-1)
         products = products + parts
         norm_of_rest = system.space.norm(new)

@@ -98,15 +98,15 @@ def least_squares(
         y = y.to(y.dtype.to_complex())
     A, adjoint = pair.given
     image = A(x)
-    gradient = adjoint(y - image)  # damp^2 (x - x0) is a constant, but for x0
-    if x0 is not None:  # weighted twice, because the square may overflow
+    gradient = adjoint(y - image)  # less damp^2 (x - x0), in which only x0 is no constant
+    if x0 is not None:  # two products, because the square of damp may overflow
         gradient = gradient + options.damp * (options.damp * x0)
     if not has_gradient(owner, gradient):
         return x
     (forth, back), input_space, output = pair.given, pair.input, pair.output
     if options.damp:
         both = StackedOperators(owner, "A", [forth, damped := _times(options.damp)], [back, damped])
-        both.joined([y, x])  # whose shapes it remembers
+        both.joined([y, x])  # only for the shapes, which it needs to split its output
         # If A is linear over the reals only, one side may be real and the other one complex.
         both.are_real = [not y.is_complex(), not x.is_complex()]
         forth, back = both.forward, both.adjoint
@@ -189,7 +189,8 @@ class _Steps(SolverSteps):
     def step(self) -> Measured:
         """Move x by the recurrence."""
         norms, reason = self.judged(self.recurrence.step(self.x))
-        is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
+        # A small residual or a small gradient is enough for a solution.
+        is_far = norms.residual > FAR * self.goal(norms)
         self.progress.goals["gradient"] = self.options.atol if is_far else 0.0
         values = {
             "residual": norms.residual / self.norm_of_y,

@@ -13,9 +13,10 @@ from .._shared._products import scaled_sum
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
 from ._least_squares import LeastSquaresOptions, Norms, least_squares
+from ._lsqr import lsqr
 
 
-@with_options(Checkpointed)
+@with_options(Checkpointed, like=lsqr)
 def lsmr(
     A: Operators,
     y: Vectors,
@@ -31,9 +32,9 @@ def lsmr(
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
-    Parameters, gradients, errors and warnings are those of :func:`lsqr`. With the residual r, every
-    step decreases :math:`|A^H r|`, so it is safer to stop early. The residual decreases as well,
-    but more slowly. ``lsmr`` keeps one more vector of the input than ``lsqr``.
+    Gradients, errors and warnings are those of :func:`lsqr`. With the residual r, every step
+    decreases :math:`|A^H r|`, so it is safer to stop early. The residual decreases as well, but
+    more slowly. ``lsmr`` keeps one more vector of the input than ``lsqr``.
 
     References
     ----------
@@ -103,5 +104,6 @@ class LSMR:
             gradient=abs(self.zeta_bar),
             norm=math.hypot(pair.norm, self.damp),
             condition=condition,
-            x=norm_of_x / self.gain,  # of the previous x, which saves a wait for the device
+            # Of the previous x, which was measured together with the rest of this step.
+            x=norm_of_x / self.gain,
         )

@@ -51,13 +51,17 @@ def lsqr(
         solver computes r (and A^H r) anew to confirm the recurrence.
     conlim : float
         Stop when the estimated condition number of A reaches it; 0 for no limit.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`. By default there are at most twice as many steps as unknowns. If
-        the steps show that ``adjoint`` is not the adjoint of A, a ValueError is raised. The
-        ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
+    damp : float
+        Weight of :math:`|x - x_0|`, in the unit of A.
+    max_num_iters : int, optional
+        Largest number of steps; by default twice the number of unknowns.
+    callback
+        The ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
         :math:`|A^H r| / (|A| |r|)`, "objective", the minimised function, and "condition", of the
         (damped) A. They come from the recurrence, and in the last step from x itself. With x0, read
         y - A x0 for y.
+    adjoint
+        If the steps show that it is not the adjoint of A, a ValueError is raised.
 
     Warns
     -----

@@ -41,9 +41,8 @@ def minres(
     ----------
     tol : float
         Bound of the residual, relative to y (relative to the residual of x0 if y is zero).
-    A, y, x0, max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|`.
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|`.
 
     Warns
     -----
@@ -97,7 +96,7 @@ class _Steps(SquareSteps):
         curvature, crossed, left, norm = host_numbers(alpha, cross, norm_of_rest, norm_of_image)
         system.note_norm(norm)
         rounding = 8 * precision * system.norm
-        # Loss of orthogonality of the vectors, each of which is a difference.
+        # A vector is a difference over beta, so a small beta raises its loss of orthogonality.
         drift = (system.norm * self.drift + rounding) / self.beta if self.beta else 0.0
         self.drift = min(drift, 1.0)
         _check_hermitian(system, curvature, crossed - self.beta, 2 * system.norm * self.drift)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from linops_core import NamedLinop
 from linops_core.siblings import check_real, check_vector, is_differentiated
 
 from .._shared._checks import Operator, check_complex_linear, check_finite, check_like, check_square
@@ -168,7 +169,7 @@ def solution_with_gradient(
         steps = method(system, M)
         start = system.values(system.misfit), system.reason_at_start()
         progress.follow(steps, start)
-        if (x := steps.x()) is not system.x:  # its residual was not computed anew
+        if (x := steps.x()) is not system.x:  # only the recurrence has said its residual
             system.take(x)
         return system.result(system.x).clone(), system
 
@@ -182,7 +183,10 @@ def solution_with_gradient(
     defect = y - A(x)
     if not has_gradient(owner, defect):
         return x
-    back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
+    pair = OperatorPair(owner, A, adjoint, y.dtype)
+    if adjoint is None and not isinstance(A, NamedLinop):
+        pair.adjoint(y)  # raises its error here, because in the backward pass it would come late
+    _, back = pair.given
 
     def to_y(gradient: Tensor) -> tuple[Tensor, str | None]:
         z, other = solve(back, gradient, None, None, progress.again())

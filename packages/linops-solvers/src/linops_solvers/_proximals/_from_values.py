@@ -185,7 +185,8 @@ def _map_with_values_of(source: ExternalFunction, points: Sequence[Tensor]) -> P
     makers += [partial(group_soft_threshold, dim=each) for each in axes]
     makers += [nuclear_norm] if n_dims == 2 else []
     for make in makers:
-        weight = source.value(points[0]) / float(make(1.0).value(points[0]))
+        unit = float(make(1.0).value(points[0])) or math.inf  # 0 only without entries
+        weight = source.value(points[0]) / unit
         if 0 < weight < math.inf:
             ours = make(weight)
             if has_values_of(source, ours, points):
@@ -238,7 +239,7 @@ def _what_is_wrong(
                     f"{source.owner}: prox must be the same in each call, got results of "
                     f"{source.name} that differ by {float((p - again).abs().max()):.1g}"
                 )
-            # On the border of a set, rounding decides.
+            # A projection is on the border of a set, where rounding decides whether it is in it.
             reached = 0.0 if source.is_set_at(p) else source.value(p)
             least = reached + float((p - z).abs().square().sum()) / (2 * step)
             others = [z, torch.zeros_like(z), *_near(p, z, generator)]

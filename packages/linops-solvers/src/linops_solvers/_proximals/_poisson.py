@@ -71,7 +71,7 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
         if is_infinite(step):
             return y - b + torch.zeros_like(z)
         v = z + b - step
-        # In this unit, squares are in range. The root of 0 has no derivative.
+        # In this unit, squares are in range. Clamped, because the root of 0 has no derivative.
         unit = torch.maximum(v.detach().abs(), 2 * step**0.5 * y.detach().sqrt())
         safe = torch.where(unit > 0, unit, 1)
         root = unit * ((v / safe).square() + 4 * step * (y / safe) / safe).clamp(min=0.5).sqrt()

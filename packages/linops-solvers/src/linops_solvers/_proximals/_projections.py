@@ -41,7 +41,7 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     """
     lower = -math.inf if lower is None else lower
     upper = math.inf if upper is None else upper
-    # The default dtype may not tell two numbers apart.
+    # In double precision, because two bounds may be the same number in the default dtype.
     low, high = (
         torch.as_tensor(
             bound, dtype=torch.float64 if isinstance(bound, float | int) else None, device="cpu"
@@ -60,7 +60,7 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
         if z.is_complex():
             raise TypeError(f"box: x must be real, got {z.dtype}")
         low, high = (fitted_weight("box", bound, z, "a bound") for bound in (lower, upper))
-        return z.clamp(min=low).clamp(max=high)  # torch takes no number beside a tensor
+        return z.clamp(min=low).clamp(max=high)  # torch refuses a number beside a tensor
 
     def excess(x: Tensor) -> Tensor:
         if x.is_complex():
@@ -93,9 +93,11 @@ def l2_ball(radius: float, center: Tensor | float | None = None) -> ProximalMap:
 
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
+            if radius == math.inf:
+                return z
             middle, offset, distance = measured(z, space)
-            factor = radius / torch.where(distance > 0, distance, 1)
-            return middle + offset * torch.where(distance > radius, factor, 1)
+            least = max(radius, torch.finfo(distance.dtype).tiny)
+            return middle + offset * (radius / distance.clamp(min=least))
 
         return proximal
 
@@ -184,7 +186,7 @@ def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:
     last_axes = tuple(range(-len(axes), 0))
     moved = x.movedim(axes, last_axes) if axes else x.unsqueeze(-1)
     flat = moved.flatten(-max(len(axes), 1))
-    # Relative to the highest entry, which may be large compared to the total.
+    # Less the highest entry: if it is large, the total would be lost in its rounding.
     below = flat - flat.amax(-1, keepdim=True)
     falling = below.sort(-1, descending=True).values
     counts = torch.arange(1, flat.shape[-1] + 1, device=x.device)

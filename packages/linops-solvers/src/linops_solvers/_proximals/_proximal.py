@@ -84,7 +84,7 @@ def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], T
 
 def indicator_value(excess: Tensor) -> Tensor:
     """Return 0 if no relative excess is more than rounding, else infinity."""
-    is_within = (excess <= 64 * torch.finfo(excess.dtype).eps).all()  # NaN is not
+    is_within = (excess <= 64 * torch.finfo(excess.dtype).eps).all()  # False for NaN
     return torch.where(is_within, 0.0, math.inf).to(excess)
 
 
@@ -217,7 +217,7 @@ def checked_proximal(
         wanted = f"{name} must be a function of z and t"
         raise TypeError(f"{owner}: {wanted}, got {proximal!r}: {error}") from None
     except ValueError:
-        pass  # it does not say what it takes
+        pass  # some functions in C have no signature
     if needs_convex and isinstance(proximal, ProximalMap) and not proximal.is_convex:
         raise ValueError(
             f"{owner}: the function of {name} must be convex, got a map that is made of l0, with "

@@ -25,7 +25,7 @@ def map_of_all_blocks(
     ``space`` is the space of the output of A.
     """
     if not isinstance(A, StackedOperators):
-        return cast(Proximal, proximal)  # which is checked as one
+        return cast(Proximal, proximal)  # checked_proximal refuses a sequence
     maps = maps_of_blocks(owner, name, proximal, A, space, torch.float32)
     given = one_per_operator(owner, name, proximal, A, "proximal map")
     spaces = space.blocks

@@ -60,14 +60,11 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
         magnitude = z.abs()
         fitted, step = weight_and_step(owner, weight, magnitude, step)
         tiny = torch.finfo(magnitude.dtype).tiny
-        if isinstance(fitted, Tensor):
-            rest = torch.sub(magnitude, fitted, alpha=step)
-        else:
-            rest = magnitude - step * fitted
+        rest = magnitude - step * fitted
         if is_recorded(rest):
             return z * (rest.clamp(min=0) / magnitude.clamp(min=tiny))
         rest.clamp_(min=0).div_(magnitude.clamp_(min=tiny))
-        del magnitude  # before the result is made
+        del magnitude  # or it would be in memory beside the result
         return z * rest if z.is_complex() else rest.mul_(z)
 
     def value(x: Tensor) -> Tensor:
@@ -151,7 +148,7 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     def proximal(z: Tensor, step: float) -> Tensor:
         fitted, step = weight_and_step("l0", weight, z, step)
         squared = torch.as_tensor(2 * step * fitted, dtype=z.dtype.to_real(), device=z.device)
-        return torch.where(z.abs() <= squared.sqrt(), 0, z)  # NaN stays
+        return torch.where(z.abs() <= squared.sqrt(), 0, z)  # NaN is not <=, so it stays
 
     def value(x: Tensor) -> Tensor:
         return (fitted_weight("l0", weight, x) * (x != 0).to(x.dtype.to_real())).sum()
@@ -259,11 +256,11 @@ def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
 
     Norms far below the precision of the largest part of x are rounded. Zeros have a gradient.
     """
-    unit = Space().unit(x)  # in which squares are in the range
+    unit = Space().unit(x)  # squares of x itself might overflow or vanish
     parts = torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
     total = (parts / unit).square_().sum(list(axes), keepdim=True)
     if x.is_complex():
         total = total.sum(-1)
-    # The root of zero has no derivative.
+    # Above 0, because the derivative of the root is infinite there.
     norms = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
     return torch.where(total > 0, norms, 0)

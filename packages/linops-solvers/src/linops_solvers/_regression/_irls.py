@@ -72,9 +72,9 @@ def irls(
         d. It must not be 0 if the columns of A are dependent.
     max_cg_iters : int
         Largest number of steps of conjugate gradients in one step.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "gap", which ``tol`` bounds, and
-        "objective", the function, in the unit of y.
+    callback
+        The ``values`` of a step are "gap", which ``tol`` bounds, and "objective", the function, in
+        the unit of y.
 
     References
     ----------
@@ -152,7 +152,7 @@ class _Steps(SolverSteps):
         excess = (self.p * self.gap * self.loss / (2 * self.count)) ** (1 / self.p)
         self.softer = max(misfit.e, min(self.softer, excess))
         weights = _Weights(_Misfit(self.p, self.softer), self.residual, self.dual)
-        self.dual = weights.dual  # frees the one before
+        self.dual = weights.dual  # the dual before is not needed any more, and would take memory
         step = self.newton_step(weights)
         image = pair.forward(step)
         dual = weights.slopes - weights(image)  # its adjoint image is d^2 (x + step)
@@ -160,7 +160,8 @@ class _Steps(SolverSteps):
         self.x = torch.add(self.x, step, alpha=step_size)
         self.residual = torch.sub(self.residual, image, alpha=step_size)
         self.dual = weights.misfit.shortened(dual, self.residual)
-        del weights, image, dual  # freed, like others below, before more vectors are made
+        # Vectors are deleted after their last use, so that at most 16 exist at a time.
+        del weights, image, dual
         return self.measured(step)
 
     def newton_step(self, weights: _Weights) -> Tensor:
@@ -263,7 +264,7 @@ class _Misfit:
         height, magnitude = self.squares(residual).pow(self.p / 2) / self.p, dual.abs()
         # For all b, u r - f(r) <= |(u, b)| |(r, e)| - |(r, e)|^p / p - b e, which is largest at
         # |(u, b)|^q / q - b e.
-        if self.p == 1:  # where |(u, b)| <= 1
+        if self.p == 1:  # the conjugate is infinite unless |(u, b)| <= 1
             conjugate = -self.e * (1 - magnitude.square()).clamp(min=0).sqrt()
         else:
             q, b = self.p / (self.p - 1), self.e * self.weights(residual)
@@ -284,9 +285,9 @@ class _Weights:
         weights = misfit.weights(residual)
         self.slopes = weights * residual
         """The gradient of the misfit."""
-        share = (1 - misfit.p / 2) / misfit.squares(residual)
-        self.factor = weights - share * _products(self.dual, residual)
-        self.turned = share * self.dual * residual
+        rate = (1 - misfit.p / 2) / misfit.squares(residual)
+        self.factor = weights - rate * _products(self.dual, residual)
+        self.turned = rate * self.dual * residual
         if not residual.is_complex():  # v^* is v
             self.factor = self.factor - self.turned
 

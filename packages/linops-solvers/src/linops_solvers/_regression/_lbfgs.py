@@ -18,7 +18,7 @@ from .._shared._reports import Measured, StopReason
 from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"
-_MOST_EVALUATIONS = 25  # in the search along a line, as torch has it for steps all at once
+_MOST_EVALUATIONS = 25  # in one search along a line, which is torch's own limit
 
 
 @with_options(Watching)
@@ -50,9 +50,9 @@ def lbfgs(
         Bound of the gradient, relative to the gradient at x0.
     history_size : int
         Number of steps from which the curvature is estimated.
-    max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "objective", the function, and
-        "gradient", which ``tol`` bounds.
+    callback
+        The ``values`` of a step are "objective", the function, and "gradient", which ``tol``
+        bounds.
 
     References
     ----------
@@ -83,10 +83,9 @@ class _Steps(SolverSteps):
         self, function: Callable[[Tensor], Tensor], x0: Tensor, tol: float, history_size: int
     ) -> None:
         self.function, self.dtype, self.tol = function, x0.dtype, tol
-        with torch.inference_mode(False):  # so that x records gradients there, too
-            x = (
-                at_least_single(x0).detach().clone(memory_format=torch.contiguous_format)
-            )  # torch views it
+        with torch.inference_mode(False):  # a tensor made in inference mode records no gradients
+            # Contiguous, because the optimiser takes views of it.
+            x = at_least_single(x0).detach().clone(memory_format=torch.contiguous_format)
             self.x = x.requires_grad_()
         self.optimizer = torch.optim.LBFGS(
             [self.x],

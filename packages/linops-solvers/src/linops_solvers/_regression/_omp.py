@@ -50,9 +50,8 @@ def omp(
     column_norms : Tensor, optional
         The norms :math:`|a_n|` of the columns of A, of the shape of x: the root of the diagonal of
         ``A.N``. All equal by default.
-    A, y, adjoint, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|`, and "nonzeros".
+    callback
+        The ``values`` of a step are "residual", :math:`|A x - y| / |y|`, and "nonzeros".
 
     References
     ----------
@@ -85,7 +84,8 @@ class _Steps(SolverSteps):
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
         (self.norm_of_y,) = A.magnitudes([], [y])
-        self.correlation = A.adjoint(y).contiguous()  # unlike zeros of other strides, it has views
+        # Contiguous, because an entry is written through a flat view of zeros of these strides.
+        self.correlation = A.adjoint(y).contiguous()
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
             if norms.is_complex():
@@ -134,7 +134,8 @@ class _Steps(SolverSteps):
         (before,), space = self.A.magnitudes([], [rest]), self.A.output
         if self.basis:
             basis = torch.stack(self.basis)
-            for _ in range(2):  # twice, because of rounding
+            # Once leaves parts in the basis, of the rounding of a column that is nearly in it.
+            for _ in range(2):
                 (products,) = space.total(inner_products(basis, rest))
                 rest, parts = rest - products @ basis, parts + products.cpu()
         (norm_of_rest,) = self.A.magnitudes([], [rest])

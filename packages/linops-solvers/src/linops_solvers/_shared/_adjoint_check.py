@@ -50,7 +50,8 @@ def adjoint_rounding(
         return 0.0, 0.0
     # A^H u may be only rounding. Then v is an arbitrary direction. A random vector shows how large
     # rounding is.
-    noise = max(256 * torch.finfo(v.dtype).eps, 2 * precision)  # sums, and half precision
+    # Sums round in the dtype of v; in half precision, A and its adjoint round more.
+    noise = max(256 * torch.finfo(v.dtype).eps, 2 * precision)
     other = pair.input.random_like(v)
     bound_of_A = pair.output.norm(pair.forward(other / pair.input.norm(other)) / unit).item()
     bound_of_A *= math.sqrt(pair.input.count(other))

@@ -13,7 +13,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import Processes, check_integer, is_recorded
+from linops_core.siblings import (
+    Processes,
+    check_integer,
+    is_recorded,
+    optional_module,
+    written_aside,
+)
 
 from ._precision import at_least_single
 from ._space import Space
@@ -30,12 +36,14 @@ class Checkpoint:
     a state before all of them have the last one. So there is always a state that all of them have.
     """
 
-    def __init__(
-        self, owner: str, path: str | os.PathLike[str], every: int, processes: Processes | None
-    ) -> None:
-        self.owner, self.every, self.processes = owner, every, processes
+    def __init__(self, owner: str, path: object, every: int, processes: Processes | None) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
+        self.owner, self.processes = owner, processes
+        self.every = check_integer(owner, "checkpoint_every", every, 1)
         self.problem: State = {}
         self.holders: Mapping[str, object] = {}
+        self._unsaved: Mapping[str, object] = {}
         self.loaded = -1
         """The number of the step that was loaded."""
         number = 0 if processes is None else processes.number
@@ -59,7 +67,14 @@ class Checkpoint:
         Returns
         -------
         mapping, or None
-            The number, the values and the reasons of the step that was loaded.
+            The number, the values and the reasons of the newest step that all processes have; None
+            if there is none.
+
+        Raises
+        ------
+        ValueError
+            On all processes, if a file of one of them belongs to another problem or cannot be read:
+            strings and numbers of the problem must be equal, vectors agree to rounding.
         """
         vectors = {name: pair for name, pair in problem.items() if isinstance(pair, tuple)}
         others = [name for name, value in problem.items() if isinstance(value, Tensor)]
@@ -75,61 +90,15 @@ class Checkpoint:
             "shape": [*first.shape],
             "dtype": str(first.dtype),
             "device": first.device.type,
+            "processes": self.processes.count if self.processes else 1,
         }
         for name, value in problem.items():
             is_of_numpy = getattr(value, "shape", None) == ()  # torch.load reads no such numbers
             described[name] = value.item() if is_of_numpy else value  # type: ignore[attr-defined]
         for name, (space, vector) in vectors.items():
             described[name] = _sketch(self.owner, space, at_least_single(vector))
-        state = self.load(described, min(64 * precision, precision**0.5))
-        self.holders = holders
-        if state is None:
-            return None
-        for name, holder in holders.items():
-            saved = state[name].items()
-            vars(holder).update(
-                {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in saved}
-            )
-        step: State = state["step"]
-        self.loaded = step["iteration"]
-        return step
-
-    def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
-        """Save the state if it is time for that, or the last step."""
-        is_due = (iteration and iteration % self.every == 0) or None not in reasons
-        if is_due and iteration > self.loaded:
-            numbers = {name: float(value) for name, value in values.items()}
-            step = {"iteration": iteration, "values": numbers, "reasons": reasons}
-            states = {name: self._state_of(holder) for name, holder in self.holders.items()}
-            self.save(iteration, {"step": step, **states})
-        if None not in reasons:
-            self.holders = {}  # a gradient may keep this object, but needs no state
-
-    def _state_of(self, holder: object) -> dict[str, object]:
-        """Return the public attributes, without constants: functions and objects of linops."""
-        others = [*map(id, self.holders.values())]
-        return {
-            name: _saved(self.owner, name, value)
-            for name, value in vars(holder).items()
-            if not (name.startswith("_") or id(value) in others or _is_constant(value))
-        }
-
-    def load(self, problem: State, precision: float) -> State | None:
-        """Return the newest state that all processes have; None if there is none.
-
-        Parameters
-        ----------
-        problem : mapping
-            The description of the problem, which must match: strings and numbers must be equal.
-            Sketches are tensors; each of their rows may differ by ``precision`` times the last row.
-
-        Raises
-        ------
-        ValueError
-            On all processes, if a file of one of them belongs to another problem or cannot be read.
-        """
-        self.problem = {**problem, "processes": self.processes.count if self.processes else 1}
-        states: dict[int, tuple[Path, State | None]] = {}
+        self.problem, precision = described, min(64 * precision, precision**0.5)
+        states: dict[int, tuple[Path, State]] = {}
 
         def read() -> None:
             if not self.newest.parent.is_dir():
@@ -142,8 +111,8 @@ class Checkpoint:
         self._together(read, "what a checkpoint is of")
         iterations = self._of_all([*states], "the iterations of checkpoints")
         common = set.intersection(*map(set, iterations))
-        path, saved = states[max(common)] if common else (self.newest, None)
-        state: State | None = _copied(saved)
+        path, saved = states[max(common)] if common else (self.newest, {})
+        state: State = _loaded(self.owner, saved, first.device)
         del saved
         states.clear()
 
@@ -156,40 +125,83 @@ class Checkpoint:
                 self.previous.replace(self.newest)
 
         self._together(settle, "the start from a checkpoint")
-        return state
+        self.holders = holders
+        self._unsaved = self._constants()
+        if not state:
+            return None
+        for name, holder in holders.items():
+            vars(holder).update(state[name])
+        step: State = state["step"]
+        self.loaded = step["iteration"]
+        return step
 
-    def save(self, iteration: int, state: State) -> None:
-        """Write a state, and keep the one before it; return when all processes have done so."""
-
-        def write() -> None:
+    def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
+        """Save the state if it is time for that, or the last step, on all processes."""
+        is_due = (iteration and iteration % self.every == 0) or None not in reasons
+        if is_due and iteration > self.loaded:
+            numbers = {name: float(value) for name, value in values.items()}
+            state: dict[str, object] = {
+                name: {
+                    key: _saved(self.owner, key, value)
+                    for key, value in self._attributes_of(holder).items()
+                    if not _is_constant(value)
+                }
+                for name, holder in self.holders.items()
+            }
+            self._check_constants()
+            state["step"] = {"iteration": iteration, "values": numbers, "reasons": reasons}
             content = {
                 "solver": self.owner,
                 "problem": self.problem,
                 "iteration": iteration,
                 "state": state,
             }
-            temporary = self.newest.with_name(f"{self.newest.name}.writing")
-            try:
-                with temporary.open("wb") as file:
-                    if self.newest.exists():
-                        shutil.copymode(self.newest, temporary)
-                    torch.save(content, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            if self.newest.exists():
-                self.newest.replace(self.previous)
-            temporary.replace(self.newest)
-            if os.name == "posix":  # the names are in the folder
-                folder = os.open(self.newest.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+            self._together(lambda: self._write(content), "the writing of a checkpoint")
+        if None not in reasons:
+            # A gradient may keep this object, but needs no state.
+            self.holders = self._unsaved = {}
 
-        self._together(write, "the writing of a checkpoint")
+    def _attributes_of(self, holder: object) -> dict[str, object]:
+        """Return the public attributes, without other holders."""
+        others = [*map(id, self.holders.values())]
+        return {k: v for k, v in _public(holder).items() if id(v) not in others}
+
+    def _constants(self) -> dict[str, object]:
+        """Return what is not saved: functions and objects of linops, with their attributes."""
+        found: dict[str, object] = {}
+        for holder in self.holders.values():
+            for name, value in self._attributes_of(holder).items():
+                if _is_constant(value) and not isinstance(value, (torch.dtype, torch.device)):
+                    parts = {f"{name}.{key}": part for key, part in _public(value).items()}
+                    found |= {name: value, **parts}
+        return found
+
+    def _check_constants(self) -> None:
+        """Raise an error if a step has changed what is not saved."""
+        for name, value in self._constants().items():
+            if value is not self._unsaved.get(name):
+                raise TypeError(
+                    f"{self.owner}: {name} must not change, because it is not saved, got another "
+                    f"{type(value).__name__}; return its object in holders(), or begin the name "
+                    "with an underscore and make it in restored()"
+                )
+
+    def _write(self, content: Mapping[str, object]) -> None:
+        """Write a state, and keep the one before it."""
+        with written_aside(self.newest) as (path,):
+            with path.open("wb") as file:
+                torch.save(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            if self.newest.exists():
+                shutil.copymode(self.newest, path)
+                self.newest.replace(self.previous)
+        if os.name == "posix":  # the new names are in the folder, which has its own buffer
+            folder = os.open(self.newest.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def _read(self, path: Path, precision: float) -> dict[str, Any]:
         remedy = f"delete {self.newest} and {self.previous.name}, or give another file"
@@ -241,18 +253,6 @@ class Checkpoint:
         return [value] if self.processes is None else self.processes.all_gather(value, what)
 
 
-def checkpoint_of(
-    owner: str, path: object, every: int, processes: Processes | None
-) -> Checkpoint | None:
-    """Return the files of a solve, given the arguments of a solver."""
-    check_integer(owner, "checkpoint_every", every, 1)
-    if path is None:
-        return None
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
-    return Checkpoint(owner, path, every, processes)
-
-
 def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
     """Refuse a checkpoint of steps through which gradients flow."""
     if is_recorded(*tensors):
@@ -277,16 +277,19 @@ def _saved(owner: str, name: str, value: object) -> object:
         return value
     if type(value) is dict:
         return {key: _saved(owner, f"{name}[{key!r}]", number) for key, number in value.items()}
-    if getattr(value, "shape", None) == ():  # a number of NumPy
-        number = value.item()  # type: ignore[attr-defined]
-        if isinstance(value, type(number)) or type(number) not in (float, complex):
-            value = number  # but in place of float32, steps would go on in double precision
-    if type(value) not in (bool, int, float, complex, str, type(None)):
+    # A number of NumPy has its precision, with which the steps go on.
+    number = value.item() if getattr(value, "shape", None) == () else value  # type: ignore[attr-defined]
+    if type(number) not in (bool, int, float, complex, str, type(None)):
         raise TypeError(
             f"{owner}: {name} must be a number, a string, a tensor or None to be saved, got "
             f"{type(value).__name__}; begin its name with an underscore if it is a constant"
         )
-    return value
+    return number if number is value else (str(value.dtype), number)  # type: ignore[attr-defined]
+
+
+def _public(holder: object) -> dict[str, object]:
+    """Return the public attributes."""
+    return {k: v for k, v in getattr(holder, "__dict__", {}).items() if not k.startswith("_")}
 
 
 def _is_constant(value: object) -> bool:
@@ -303,8 +306,11 @@ def _is_same(wanted: object, saved: object, precision: float) -> bool:
     return bool(apart[:-1].all() and apart[-1:].all())
 
 
-def _copied(state: Any) -> Any:
-    """Return a copy of a state that does not refer to the file."""
+def _loaded(owner: str, state: Any, device: torch.device) -> Any:
+    """Return a copy of a state, on a device, that does not refer to the file."""
     if isinstance(state, Mapping):
-        return {name: _copied(value) for name, value in state.items()}
-    return state.clone() if isinstance(state, Tensor) else state
+        return {name: _loaded(owner, value, device) for name, value in state.items()}
+    if isinstance(state, tuple):
+        kind, number = state
+        return optional_module("numpy", owner).dtype(kind).type(number)
+    return state.to(device, copy=True) if isinstance(state, Tensor) else state

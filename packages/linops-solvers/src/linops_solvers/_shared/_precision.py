@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -38,7 +39,7 @@ class OperatorPair:
         The name of the solver, for messages.
     A : NamedLinop or function
     adjoint : function, optional
-        Needed for a function.
+        Of a function it is asked for when it is needed. Of a Hermitian function it is A itself.
     dtype : torch.dtype
         That of the vectors.
     name : str
@@ -53,7 +54,8 @@ class OperatorPair:
     Raises
     ------
     TypeError
-        If A is a function without adjoint, or neither can be called.
+        If A or the adjoint cannot be called. When the adjoint is needed, if A is a function and
+        came without it.
     """
 
     def __init__(
@@ -69,17 +71,13 @@ class OperatorPair:
         input_space: Space | None = None,
     ) -> None:
         self.owner, self.dtype, self.name = owner, dtype, name
-        # It cannot be seen of functions that are made of an operator.
+        # Functions that are made of an operator do not show whether it is complex linear.
         self.is_complex_linear = is_complex_linear(A if like is None else like)
         self.forward = applied_in_half(owner, A, dtype, name)
         """The function of A."""
         self.has_normal = adjoint is None
-        if adjoint is None and isinstance(A, NamedLinop):
-            adjoint = A.H
-        elif adjoint is None:
-            raise TypeError(
-                f"{owner}: the adjoint of a function must be given (adjoint=), got {A!r}"
-            )
+        if adjoint is None:
+            adjoint = A.H if isinstance(A, NamedLinop) else partial(_no_adjoint, owner, A)
         self.given = (A, adjoint)
         if spaces is None and like is not None:
             spaces = like.input, like.output
@@ -121,6 +119,10 @@ class OperatorPair:
         if self.has_normal and isinstance(A, NamedLinop):
             return applied_in_half(self.owner, A.N, self.dtype, f"{self.name}.N")
         return lambda x: self.adjoint(self.forward(x))
+
+
+def _no_adjoint(owner: str, A: Operator, y: Tensor) -> Tensor:
+    raise TypeError(f"{owner}: the adjoint of a function must be given (adjoint=), got {A!r}")
 
 
 def applied_in_half(

@@ -67,7 +67,7 @@ class StackedOperators(nn.Module):
         """Raise an error if operators are known to have different inputs."""
         linops = [(n, A) for n, A in enumerate(self.operators) if isinstance(A, NamedLinop)]
         if any(totals_of(A, "input") is not None for _, A in linops):
-            return  # sizes of shares, which ranks compare
+            return  # the sizes are those of shares, which the ranks compare when they exchange
         inputs = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
         for number, sizes in inputs[1:]:
             first, lengths = inputs[0]
@@ -134,7 +134,7 @@ class StackedOperators(nn.Module):
 
     def split(self, y: Tensor) -> list[Tensor]:
         """Return the output of each, as views of one vector."""
-        assert self.shapes is not None  # a solver has applied it, or was given right-hand sides
+        assert self.shapes is not None  # known from the first output, or from right-hand sides
         parts = zip(
             y.split([s.numel() for s in self.shapes]), self.shapes, self.are_real, strict=True
         )
@@ -158,7 +158,7 @@ def stacked_operator(
 def one_vector(owner: str, name: str, y: Vectors, A: Operator) -> Tensor:
     """Return an output of A as one vector: a sequence where A is several operators."""
     if not isinstance(A, StackedOperators):
-        return cast(Tensor, y)  # which is checked as one
+        return cast(Tensor, y)  # check_vector refuses a sequence
     parts = one_per_operator(owner, name, y, A, "tensor")
     for number, part in enumerate(parts):
         check_vector(owner, f"{name}[{number}]", part)

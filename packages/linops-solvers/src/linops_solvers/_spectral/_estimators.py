@@ -59,9 +59,9 @@ def estimate_trace(
     num_samples : int
         Number of applications of A: at least 2, and at least 6 for Hutch++.
     method : {"hutchinson", "hutch++"}
-    like, sizes, seed, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. A step is a sample. Its ``x`` is the estimate so far. Its
-        ``values`` are "size", the norm of x, and "standard_error", the norm of the standard error.
+    callback
+        A step is a sample. Its ``x`` is the estimate so far. Its ``values`` are "size", the norm of
+        x, and "standard_error", the norm of the standard error.
 
     References
     ----------
@@ -105,7 +105,7 @@ def estimate_trace(
     return mean.of(sample, progress)
 
 
-@with_options(Watching)
+@with_options(Watching, like=estimate_trace)
 def estimate_diagonal(
     A: Operator,
     num_samples: int = 30,
@@ -121,8 +121,12 @@ def estimate_diagonal(
     if z is complex). The variance of an entry is the sum of the squares of the other entries in its
     row, divided by the number of samples.
 
-    The method keeps seven vectors. Gradients flow from the estimate to A. Parameters are those of
-    :func:`estimate_trace`; at least 2 samples.
+    The method keeps seven vectors. Gradients flow from the estimate to A.
+
+    Parameters
+    ----------
+    num_samples : int
+        Number of applications of A: at least 2.
 
     References
     ----------
@@ -225,6 +229,6 @@ class _Steps(SolverSteps):
         if self.mean.ndim:
             (total,) = self.space.total(total)
         check_finite(self.owner, float(total.item()))
-        degrees = self.count - 1  # of freedom
+        degrees = self.count - 1  # degrees of freedom, because the mean is estimated, too
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.exact + self.mean, spread.clamp(min=0).sqrt() * self.unit)

@@ -56,10 +56,11 @@ def power_method(
         the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
         As in :func:`conjugate_gradients`, but all systems go on until the last one has converged.
-    max_iters, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
-        v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
-        one of a batch.
+    max_iters : int
+        Largest number of steps.
+    callback
+        The ``x`` of a step is v. Its ``values`` are "eigenvalue", and "change", the relative
+        change; each is the largest one of a batch.
 
     Returns
     -------
@@ -140,7 +141,7 @@ class _Steps(SolverSteps):
         check_finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
-            if self.may_restart:  # v is in the null space, and only it if A is not zero
+            if self.may_restart:  # v is in the null space of A, where no random vector is
                 fresh = batch.random_like(self.v.detach())
                 self.v = fresh / batch.norm(fresh)
             self.v = torch.where(
@@ -148,7 +149,7 @@ class _Steps(SolverSteps):
             )
         else:
             self.v = image / eigenvalue
-        del image  # freed before the next one is made
+        del image  # or it would be in memory beside the output of A in the next step
         change = (numbers - before).abs()
         is_proved = change + rounding * numbers <= self.tol * numbers
         is_still = (change <= precision * numbers) & (self.tol < precision + rounding)
@@ -160,9 +161,8 @@ class _Steps(SolverSteps):
         ]
         largest = float(numbers.max()) if len(numbers) else 0.0
         values = {
-            "eigenvalue": largest
-            * self.unit
-            * self.unit,  # infinite, where a power raises an error
+            # Two products, because they give infinity where self.unit**2 raises an OverflowError.
+            "eigenvalue": largest * self.unit * self.unit,
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
         self.eigenvalue, self.numbers, self.may_restart = eigenvalue, numbers, False
@@ -189,7 +189,7 @@ def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Te
     """Return v and the eigenvalue after a fixed number of steps that read no values."""
     unit = batch.unit(v)
     v = v / unit
-    v = v / batch.norm(v)  # NaN if it is zero
+    v = v / batch.norm(v)  # NaN for zero, where no error can be raised in a graph
     eigenvalue = batch.norm(v)
     for _ in range(n_steps):
         image = A(v)
@@ -225,9 +225,13 @@ def operator_norm(
     ----------
     tol : float
         Stop when the relative change of the norm is at most half of this.
-    A, v_init, max_iters, adjoint, like, sizes, seed, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers` and :func:`power_method`, whose "eigenvalue" is the square of the
-        norm here. v_init is random by default, and if A v_init is zero.
+    v_init : Tensor, optional
+        The first vector, in place of ``like``. It is random by default, and if A v_init is zero.
+    max_iters : int
+        Largest number of steps.
+    callback
+        The ``values`` are those of :func:`power_method`, for :math:`A^H A`: "eigenvalue" is the
+        square of the norm.
 
     References
     ----------
@@ -255,12 +259,12 @@ def norm_of(
     """Return the norm of A, by the power method from v on; see :func:`operator_norm`."""
     owner, dtype = "operator_norm", pair.dtype
     progress = progress or Progress(owner, max_iters)
-    if not pair.input.count(v):  # the only vector is zero
+    if not pair.input.count(v):  # without entries, the only vector is zero, and so is the norm
         return v.abs().sum()
     image = pair.forward(v)
     unit_of_image = pair.output.unit_of(owner, image, is_output=True)
     norm_of_v, norm_of_image = pair.magnitudes([v], [image])
-    if norm_of_v and not norm_of_image:  # v is in the null space
+    if norm_of_v and not norm_of_image:  # v is in the null space, and would give 0 as the norm
         v = pair.input.random_like(v)
         image = pair.forward(v)
         unit_of_image = pair.output.unit_of(owner, image, is_output=True)
@@ -270,9 +274,9 @@ def norm_of(
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)
     elif v.is_complex() and not back.is_complex():
-        v = v.real  # A, linear over the reals only, is as large as it is on real vectors
+        v = v.real  # an A with real input has no value for complex vectors
     pair, unit = in_moderate_unit(pair, unit, back)
-    del image, back  # freed before the steps
+    del image, back  # or these names would keep both in memory until the last step
     vectors = Space(pair.input.totals)
     steps = _Steps(pair.normal(), v, tol, vectors, dtype, unit)
     progress.follow(steps)

@@ -75,10 +75,12 @@ def svd(
         ValueError.
     oversampling : int
         Number of vectors in a block in excess of k.
-    A, like, max_num_iters, adjoint, sizes, seed, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. A step is a block. Its ``x`` is the singular values so far. Its
-        ``values`` are "norm", the largest singular value, and "residual", the largest
-        :math:`|A^H u_i - s_i v_i|` divided by it.
+    tol : float
+        Bound of the residuals, relative to the largest singular value.
+    callback
+        A step is a block. Its ``x`` is the singular values so far. Its ``values`` are "norm", the
+        largest singular value, and "residual", the largest :math:`|A^H u_i - s_i v_i|` divided by
+        it.
 
     References
     ----------
@@ -124,7 +126,7 @@ def svd(
             f"{_NAME}: k must be at most {most}, the smaller dimension of input and output, got {k}"
         )
     left, right = _Basis(output.to(like.dtype), pair.output), _Basis(like, pair.input)
-    noise = 2 * rounding_of(dtype)  # of A and of its adjoint
+    noise = 2 * rounding_of(dtype)  # the residual has the rounding of A and of its adjoint
     unit = pair.output.unit_of(_NAME, output, is_output=True)
     pair, unit = in_moderate_unit(pair, unit, output)
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
@@ -178,7 +180,8 @@ class _Steps(SolverSteps):
             columns = rest.mT @ P[first : first + len(new_left), :k]
             residual = float(norm(columns, (1,)).max().item())
         relative = residual / (float(S[0]) or 1.0)
-        least = 0.0 if len(self.newest) else math.inf  # there are no more directions
+        # Without a new direction, another step would change nothing.
+        least = 0.0 if len(self.newest) else math.inf
         reason = reason_of(relative, self.tol, self.noise, least) if len(S) >= k else None
         return {"norm": float(S[0]) * self.unit, "residual": relative}, reason
 
@@ -227,14 +230,16 @@ class _Basis:
         image = operator(first.reshape(self.like.shape)).flatten()
         result = image.new_empty(len(rows), image.numel())
         result[0] = image
-        for number, row in enumerate(others, 1):  # each in turn: an operator may reuse its memory
+        # Each image is copied before the next one, because an operator may return the same memory.
+        for number, row in enumerate(others, 1):
             result[number] = operator(row.reshape(self.like.shape)).flatten()
         return result
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block for the part of the rows outside of the basis; return the block."""
         rest = rows
-        for _ in range(2):  # twice, because of rounding
+        # Once leaves parts in the basis, of the rounding of rows that are nearly in it.
+        for _ in range(2):
             rest = self._orthogonal(rest)
             basis, triangle = orthonormal(rest.mT, self.space)
             turn, values, _ = torch.linalg.svd(triangle, full_matrices=False)

@@ -23,7 +23,7 @@ from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem, floors_of
 
 _NAME = "admm"
-_MOST = 2.0**60  # by which rho may change
+_MOST = 2.0**60  # largest factor by which rho may change
 
 
 @with_options(Checkpointed)
@@ -59,11 +59,11 @@ def admm(
 
     Parameters
     ----------
-    proximal : function
+    proximal : function, or a sequence of them
         The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
-    L : NamedLinop or function, optional
-        The identity by default. A function needs ``L_adjoint``. If L is a sequence of operators,
-        proximal is a sequence, and g(L x) is the sum of all :math:`g_k(L_k x)`.
+    L : NamedLinop or function, or a sequence of them, optional
+        The identity by default. If L is a sequence of operators, proximal is a sequence, and
+        g(L x) is the sum of all :math:`g_k(L_k x)`.
     rho : float
         Weight of the constraint. It changes the speed and not the solution.
     is_rho_fixed : bool
@@ -81,10 +81,14 @@ def admm(
         are relative to the largest vectors of all steps so far.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
-        a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
-        if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.
+    A
+        Of a NamedLinop, the normal ``A.N`` is used.
+    L_adjoint : function, optional
+        The adjoint of L. A function needs it.
+    callback
+        The ``values`` of a step are "rho", "primal" and "dual", the residuals divided by the
+        factors of eps_rel, and, if the function of ``proximal`` is known, "objective":
+        :math:`\frac12 |A x - y|^2 + g(z)`.
 
     References
     ----------
@@ -171,17 +175,18 @@ class _Steps(SolverSteps):
             (split.output, [image - z, u, image, z]),
         )
         of_primal, of_dual, least = max(norms), max(rho * norm_of_back, problem.norm_of_target), 0.0
-        if not problem.norm_of_target:  # only the steps show scales: all of a solution may be 0
+        # If A^H y is 0, the solution may be 0. Then only the vectors of the steps show a scale.
+        if not problem.norm_of_target:
             of_primal = self.primal_scale = max(of_primal, self.primal_scale)
             of_dual = self.dual_scale = max(of_dual, self.dual_scale)
-        elif norm_of_u:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
+        elif norm_of_u:  # below this, the function cannot show that L x and z are not 0
             least = rounding * norm_of_y * (norm_of_y / of_dual) * (norm_of_back / norm_of_u)
             least = least if of_primal <= least else 0.0
         weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
         goals = max(self._floors[0] + weight * of_primal, least), self._floors[1] + weight * of_dual
         self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
         self.primal, self.dual = gap / units[0], slope / units[1]
-        # The dual one is a sum of terms that may cancel; each has its own rounding.
+        # The dual residual is a sum of three terms that may cancel, so it has the rounding of each.
         noise = rounding * (norm * norm_of_x + math.sqrt(norm) * norm_of_y + rho * norm_of_back)
         reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
         if options.eps_rel < precision and max(self.primal, self.dual) <= rounding:
@@ -202,7 +207,7 @@ class _Steps(SolverSteps):
         system = ConjugateSteps(
             weighted, None, self.vectors, right, self.x, (gtol, 0.0), pair.dtype
         )
-        self.x = system.x  # frees the x before
+        self.x = system.x  # the x before is not needed any more, and would take memory
         self.x = system.solve(limit)
         self.norm = system.norm() or self.norm
         return self.norm

@@ -58,9 +58,9 @@ def douglas_rachford(
         t. It changes the speed and not the solution.
     relaxation : float
         r, between 0 and 2.
-    max_num_iters, progress, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
-        and, if both functions are known, "objective", :math:`f(x) + g(w)`.
+    callback
+        The ``values`` of a step are "change", which ``tol`` bounds, and, if both functions are
+        known, "objective", :math:`f(x) + g(w)`.
 
     References
     ----------
@@ -109,7 +109,7 @@ class _Steps(SolverSteps):
         """Apply the proximal map of g, move z, and apply that of f."""
         z, x, functions = self.z, self.x, self.functions
         version = version_of(x)
-        other = functions.g(torch.lerp(z, x, 2.0), self.step_size)  # of 2 x - z
+        other = functions.g(torch.lerp(z, x, 2.0), self.step_size)  # lerp makes 2 x - z
         check_unchanged(_NAME, "a proximal map", x, version, other)
         move = other - x
         norm_of_move, *norms, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
@@ -120,7 +120,7 @@ class _Steps(SolverSteps):
         reason = reason_of(norm_of_move, self.tol * scale, noise)
         if reason is None:
             self.x = self.z = scaled_sum(z, self.relaxation, move, z)
-            del z, x, other, move  # before others are made
+            del z, x, other, move  # or they would be in memory beside what the map makes
             self.x = functions.f(self.z.clone(), self.step_size)
         return values, reason
 

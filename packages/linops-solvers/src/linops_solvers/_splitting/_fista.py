@@ -53,10 +53,9 @@ def fista(
     restart : bool
         Reset the momentum when it increases the function. This helps if the function is strongly
         convex.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
-        "residual", :math:`|A x - y| / |y|`, "step" and, if the function of ``proximal`` is known,
-        "objective".
+    callback
+        The ``values`` of a step are "change", which ``tol`` bounds, "residual",
+        :math:`|A x - y| / |y|`, "step" and, if the function of ``proximal`` is known, "objective".
 
     References
     ----------

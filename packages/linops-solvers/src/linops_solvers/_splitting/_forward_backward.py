@@ -73,7 +73,7 @@ class ForwardBackward(SolverSteps):
                 (move, x_new, z), products=products
             )
             del move, products
-            # Rounding of both gradients limits the curvature.
+            # The difference of both gradients has their rounding, which a short move would blow up.
             noise = rounding * (norm_of_x + norm_of_z + step * problem.norm_of_target)
             if step * bent <= norm_of_move**2 * (1 + 1e-3) + norm_of_move * noise:
                 break
@@ -85,14 +85,15 @@ class ForwardBackward(SolverSteps):
             step = 0.9 * norm_of_move**2 / bent
         reason, scale = None, max(norm_of_x, norm_of_z)
         if norm_of_move <= max(tol, precision) * scale:
-            # Rounding of the proximal map and its argument, and of the gradient.
+            # A move has the rounding of x and z, and of the gradient over the step.
             noise = rounding * (scale + step * problem.norm_of_target)
             reason = reason_of(norm_of_move, tol * scale, noise, precision * scale)
         if not self.has_momentum or (slope and slope[0] < 0):
             self.age = 1.0
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
         momentum = 1 + (before - 1) / self.age
-        del z, z_gradient  # like others below, before more vectors are made
+        # Vectors are deleted after their last use, so that at most ten exist at a time.
+        del z, z_gradient
         self.z = torch.lerp(x, x_new, momentum)
         self.z_gradient = torch.lerp(gradient, new_gradient, momentum)
         self.x, self.gradient, self.step_size = x_new, new_gradient, step

@@ -59,6 +59,8 @@ def pdhg(
 
     Parameters
     ----------
+    K : NamedLinop or function
+        The operator. A function maps a tensor to a new tensor.
     proximal_f, proximal_g : function
         The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. The
         proximal map of the conjugate of f is derived from that of f. If K is a sequence of
@@ -66,8 +68,9 @@ def pdhg(
     x0 : Tensor
         The first x; the result has its shape and dtype.
     p0 : Tensor, optional
-        The first dual variable, of the shape of the output; zero by default. A sequence if K is a
-        sequence.
+        The first dual variable, of the shape and dtype of the output; zero by default.
+    adjoint : function, optional
+        The adjoint of K. A function needs it, a NamedLinop has one.
     tau, sigma : float, optional
         Step sizes. One that is not given follows from an estimate of the norm of K, and is reduced
         if a step shows a larger norm. If neither is given, the proximal maps show the scales of f
@@ -83,10 +86,9 @@ def pdhg(
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries. For several operators without tau and sigma, both norms count
         each output in its own unit, which is 1 for the first one.
-    K, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
-        See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
-        the norms of these two vectors, "tau", "sigma" and, if both functions are known,
-        "objective", which is infinite outside of a set.
+    callback
+        The ``values`` of a step are "primal" and "dual", the norms of these two vectors, "tau",
+        "sigma" and, if both functions are known, "objective", which is infinite outside of a set.
 
     References
     ----------
@@ -134,7 +136,7 @@ def pdhg(
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
     steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
-    del p0  # freed when a step has another one
+    del p0  # or this name would keep it in memory until the last step
     values = {"primal": math.inf, "dual": math.inf}
     values |= {"tau": steps.tau, "sigma": steps.sigma}
     return progress.follow(steps, (values, None))
@@ -197,7 +199,8 @@ class _Steps(SolverSteps):
             _check_step_sizes(self.tau, self.sigma, self.norm)
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         x, p, image, ahead = self.x, self.p, self.image, self.ahead
-        del self.ahead  # like others below, because later vectors need the memory
+        # Vectors are deleted after their last use, so that at most eleven exist at a time.
+        del self.ahead
         versions = version_of(x), version_of(image)
         tau, sigma, norm = self.tau, self.sigma, self.norm
         # The proximal map of the conjugate of f, by the identity of Moreau.
@@ -231,7 +234,7 @@ class _Steps(SolverSteps):
             reason = reason or StopReason.ROUNDING
         self.x = x_new
         del x, ahead, change, x_new, p_new, of_p
-        # At the level of rounding, the ratio of two moves does not show the norm.
+        # Moves of x and of K x that are only rounding have any ratio, also one above the norm.
         shown = 0.0
         if moved > 16 * precision * norm_of_x:
             shown = (bent - 2 * rounding * norm * norm_of_x) / moved
@@ -256,7 +259,7 @@ def _first_step_sizes(
     """Return tau, sigma, and a lower estimate of the norm of K."""
     with torch.no_grad():
         norm = float(norm_of(K, K.input.random_like(x0), 30, 1e-3))
-    longest = 0.99 / (norm or 1.0)  # the root of the product
+    longest = 0.99 / (norm or 1.0)  # the largest tau and sigma if both are equal
     if tau is None:
         tau = longest if sigma is None else longest**2 / sigma
         sigma = longest if sigma is None else sigma

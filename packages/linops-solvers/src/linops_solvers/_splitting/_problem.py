@@ -49,7 +49,7 @@ class PenalizedProblem:
             L, L_adjoint = stacked_operator(owner, "L", L, L_adjoint)
             self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", input_space=space)
             proximal = map_of_all_blocks(owner, "proximal", proximal, L, self.L.output)
-        one = cast(Proximal, proximal)  # which is checked as one
+        one = cast(Proximal, proximal)  # checked_proximal refuses a sequence
         self.proximal = given = checked_proximal(
             owner, "proximal", one, y.dtype, self.L.output, needs_convex=needs_convex
         )

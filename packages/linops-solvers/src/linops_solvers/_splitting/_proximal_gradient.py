@@ -9,11 +9,12 @@ from torch import Tensor
 from .._proximals._proximal import Proximal
 from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
+from ._fista import fista
 from ._forward_backward import ForwardBackward
 from ._problem import PenalizedProblem
 
 
-@with_options(Checkpointed)
+@with_options(Checkpointed, like=fista)
 def proximal_gradient(
     A: Operators,
     y: Vectors,
@@ -33,7 +34,7 @@ def proximal_gradient(
     the steps end at a stationary point. With :func:`l2_ball`, :func:`simplex` or :func:`box` this
     is the projected gradient method, with ``no_penalty()`` the Landweber method.
 
-    Memory, parameters, ``values`` and errors are those of :func:`fista`.
+    Memory, ``values`` and errors are those of :func:`fista`.
 
     References
     ----------

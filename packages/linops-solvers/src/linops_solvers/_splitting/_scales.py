@@ -30,7 +30,7 @@ def first_sigma(
     if not isinstance(A, StackedOperators):
         sigmas = _sigmas(K, lambda z: [z], [penalty], [K.output], map_of_g, x0)
         return None if sigmas is None else sigmas[0]
-    if x0.dtype is not K.dtype:  # half precision has no range for units
+    if x0.dtype is not K.dtype:  # the range of half precision is too small for such units
         return None
     given = maps_of_blocks(K.owner, "proximal_f", maps, A, K.output, K.dtype)
     spaces = K.output.blocks
@@ -59,8 +59,8 @@ def _sigmas(
     """
     x = _typical(K, split, maps, spaces, map_of_g, x0)
     noise = K.input.random_like(x)
-    noise = noise * (_norm(K.input, x) / _norm(K.input, noise))
-    # K may be large for smooth x, or for rough ones.
+    noise = noise * (_norm(K.input, x) / (_norm(K.input, noise) or 1.0))
+    # A typical x is smooth. An operator such as a gradient is small for it, but not for its noise.
     pairs = zip(split(K.forward(x)), split(K.forward(noise)), spaces, strict=True)
     blocks = [max(pair, key=partial(_norm, space)) for *pair, space in pairs]
     terms = [*zip(maps, blocks, spaces, strict=True), (map_of_g, x, K.input)]

@@ -12,7 +12,7 @@ from .._shared._stacked import Operators, Vectors
 from ._admm import admm
 
 
-@with_options(Checkpointed)
+@with_options(Checkpointed, like=admm)
 def split_bregman(
     A: Operators,
     y: Vectors,
@@ -32,8 +32,8 @@ def split_bregman(
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
     With one inner iteration, the method of Goldstein and Osher is :func:`admm` with a fixed rho.
-    The Bregman variable is the scaled dual variable u. This function calls :func:`admm`;
-    parameters, ``values`` and errors are the same.
+    The Bregman variable is the scaled dual variable u. This function calls :func:`admm`,
+    with the same ``values`` and errors.
 
     Parameters
     ----------

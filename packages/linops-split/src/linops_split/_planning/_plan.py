@@ -15,7 +15,7 @@ from linops_core.siblings import bytes_text, is_size, method_of, submodules_of
 from memmap import html_table
 from nameddim import NamedDimension
 
-from .._slices import Sizes, slices_along
+from .._batch_sizes import Sizes, slices_along
 from ._plan_budget import Memory, budget_on
 from ._plan_input import device_of, dims_to_cut, input_of, sizes_of
 from ._plan_search import Search

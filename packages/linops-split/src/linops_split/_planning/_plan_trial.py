@@ -16,7 +16,7 @@ from linops_core.siblings import children_of, choosing_steps
 from nameddim import NamedDimension
 
 from .._batch import cut_into_tiles
-from .._slices import Sizes
+from .._batch_sizes import Sizes
 from ._peak import AllocationCount
 from ._plan_input import refuse_several
 from ._without_data import QuickFakeMode

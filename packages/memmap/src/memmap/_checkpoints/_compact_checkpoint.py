@@ -83,18 +83,12 @@ def compact_checkpoint(
     if target.exists() and not overwrite:
         raise FileExistsError(EEXIST, "the file exists, and overwrite is not set", str(target))
     read_checkpoint(source)
-    kind = kind_of_file(source)
-    if kind == "legacy":
-        raise CheckpointError(
-            "a file to compact must be of torch 1.6 or later, got an older one "
-            "(load it and save it again)"
-        )
     with (
         written_aside(target) as (partial,),
         partial.open("xb") as out,
         source.open("rb") as opened,
     ):
-        if kind == "archive":
+        if kind_of_file(source) == "archive":
             _write_archive(source, opened, out)
         # Aligned records and longer integers may take more than was left out.
         if not 0 < out.tell() < source.stat().st_size:

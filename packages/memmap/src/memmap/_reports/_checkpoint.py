@@ -1,35 +1,29 @@
 """Reading a checkpoint: which kind of file it is, and which tensors are in it.
 
-Files of ``torch.save`` are zip archives; before torch 1.6 they were pickles and blocks.
-`torch.load` cannot be used here: with ``weights_only=True`` it refuses whole modules, subclasses
-and TorchScript and reads old files whole, and on the meta device it accepts tensors that reach
-beyond their storage.
+Files of ``torch.save`` are zip archives. `torch.load` cannot be used here: with
+``weights_only=True`` it refuses whole modules, subclasses and TorchScript, and on the meta device
+it accepts tensors that reach beyond their storage.
 """
 
 from __future__ import annotations
 
 import io
-import mmap
 import re
 import zipfile
 from os import PathLike
 from pathlib import Path
-from typing import IO, cast
 
 from .._errors import CheckpointError
 from ._archive import data_start
-from ._checkpoint_pickle import LIST, InertUnpickler, Node
+from ._checkpoint_pickle import InertUnpickler
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_sharded import INDEX, read_folder, read_index
-from ._checkpoint_tensors import TensorWalk, key_text
+from ._checkpoint_tensors import TensorWalk
 from ._numbers import Entries
 
 _ZIP = b"PK\x03\x04"
 # Protocol 2, a long integer of ten bytes: the magic number of torch.save before version 1.6.
 _LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
-_LEGACY_VERSION = 1001  # the only protocol version that torch wrote then
-_COUNT = 8  # bytes of the number of elements before each block
-_ITEMSIZES = (1, 2, 4, 8, 16)
 
 
 def read_checkpoint(path: str | PathLike[str]) -> Entries:
@@ -48,13 +42,15 @@ def _read_file(file: Path) -> Entries:
 
 
 def kind_of_file(path: Path) -> str:
-    """The kind of a checkpoint: "archive", "legacy" (before torch 1.6) or "safetensors"."""
+    """The kind of a checkpoint: "archive" or "safetensors"."""
     with path.open("rb") as opened:
         start = opened.read(len(_LEGACY))
     if start.startswith(_ZIP):
         return "archive"
     if start == _LEGACY:
-        return "legacy"
+        raise CheckpointError(
+            "the file must be of torch 1.6 or later, got an older one (load it and save it again)"
+        )
     if start[8:9] == b"{":
         return "safetensors"
     raise CheckpointError("the file must be a .pt or .safetensors checkpoint, got something else")
@@ -116,41 +112,4 @@ def open_archive(path: Path) -> tuple[bytes, str, dict[str, int]]:
         raise CheckpointError(f"the archive must be whole, got a damaged one: {error}") from error
 
 
-def _read_legacy(path: Path) -> Entries:
-    """Tensors of a file of torch before 1.6: five pickles, then a block for each storage."""
-    with (
-        path.open("rb") as opened,
-        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-    ):
-        # A mapped file can be read like a file, and never yields more bytes than there are.
-        file = cast("IO[bytes]", mapped)
-        _magic, version, _system, root, keys = [InertUnpickler(file).parsed() for _ in range(5)]
-        if version != _LEGACY_VERSION:
-            raise CheckpointError(
-                f"the version of the format must be {_LEGACY_VERSION}, got {key_text(version)}"
-            )
-        if not isinstance(keys, Node) or keys.maker is not LIST:
-            raise CheckpointError("the keys of the storages must be a list, got something else")
-        walk = TensorWalk(root)
-        missing = dict(walk.storages)
-        for key in keys.items:
-            storage = walk.storages.get(key) if isinstance(key, str) else None
-            if storage is None or not isinstance(key, str):
-                raise CheckpointError(
-                    f"every storage must belong to the pickle, got {key_text(key)}"
-                )
-            n_elements = int.from_bytes(file.read(_COUNT), "little", signed=True)
-            end = file.tell() + storage.nbytes
-            if all(n_elements * size != storage.nbytes for size in _ITEMSIZES) or end > len(mapped):
-                raise CheckpointError(
-                    f"storage {key!r} must have a block of {storage.nbytes} bytes, "
-                    f"got {n_elements} elements and {len(mapped) - file.tell()} bytes"
-                )
-            file.seek(end)
-            missing.pop(key, None)
-        if missing:
-            raise CheckpointError(f"every storage must be in the file, got none for {min(missing)}")
-    return walk.entries
-
-
-_READERS = {"archive": _read_archive, "legacy": _read_legacy, "safetensors": read_safetensors}
+_READERS = {"archive": _read_archive, "safetensors": read_safetensors}

@@ -87,26 +87,15 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _checked(name: str, described: object) -> tuple[int, int, str, tuple[int, ...]]:
     """Begin, end, type and shape of one tensor."""
-    keys = {"dtype", "shape", "data_offsets"}
-    if not isinstance(described, dict) or set(described) != keys:
-        raise CheckpointError(f"{name}: a tensor must have a dtype, a shape and data_offsets")
-    code, shape, offsets = described["dtype"], described["shape"], described["data_offsets"]
-    if not isinstance(code, str) or code not in _DTYPES:
-        raise CheckpointError(f"{name}: dtype must be a type of the format, got {code!r}")
-    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise CheckpointError(
-            f"{name}: shape and the two data_offsets must be integers that are not negative, "
-            f"got {shape!r} and {offsets!r}"
-        )
-    dtype, n_bits = _DTYPES[code]
-    low, high = offsets
-    if 8 * (high - low) != n_bits * prod(shape):
-        raise CheckpointError(
-            f"{name}: {code} of shape {tuple(shape)} must have {n_bits} bits for each element, "
-            f"got data_offsets {low} to {high}"
-        )
-    return low, high, dtype, tuple(shape)
-
-
-def _are_sizes(values: object) -> bool:
-    return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)
+    match described:
+        case {"dtype": code, "shape": [*shape], "data_offsets": [low, high], **others} if (
+            isinstance(code, str) and code in _DTYPES
+        ):
+            dtype, n_bits = _DTYPES[code]
+            are_sizes = all(type(size) is int and size >= 0 for size in (*shape, low, high))
+            if are_sizes and not others and 8 * (high - low) == n_bits * prod(shape):
+                return low, high, dtype, tuple(shape)
+    raise CheckpointError(
+        f"{name}: a tensor must have a dtype of the format, a shape, and data_offsets that are as "
+        f"far apart as these need, got {described!r:.200}"
+    )

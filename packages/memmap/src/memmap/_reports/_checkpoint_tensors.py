@@ -102,12 +102,9 @@ class TensorWalk:
         elif maker == _WITHOUT_STORAGE:
             self.entries.unplaced.append(self._name(path))
         elif value.maker is PERSISTENT:
-            described = value.arguments[0]
-            # Before torch 1.6 the classes of modules were stored beside the pickle, too.
-            if not (isinstance(described, tuple) and described[:1] == ("module",)):
-                storage = self._storage(value)
-                sizes = (storage.nbytes,)
-                self._put(value, self._name(path), storage, torch.uint8, 0, sizes, (1,))
+            storage = self._storage(value)
+            sizes = (storage.nbytes,)
+            self._put(value, self._name(path), storage, torch.uint8, 0, sizes, (1,))
         else:
             match maker, value.arguments:
                 case name, (function, _, tuple(inner), state) if name == _FROM_TYPE:

@@ -95,7 +95,7 @@ class MemoryReport:
         Parameters
         ----------
         path : str or path-like
-            A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file. Storages
+            A file that ``torch.save`` wrote (from torch 1.6 on), or a safetensors file. Storages
             are reported on the device from which they were saved. In safetensors files each tensor
             has its own storage, on the device ``file``. For a sharded checkpoint, the index of its
             shards (``model.safetensors.index.json``) or its folder. In a folder of

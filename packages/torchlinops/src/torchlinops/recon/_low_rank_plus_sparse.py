@@ -79,19 +79,11 @@ def low_rank_plus_sparse(
     Resonance in Medicine 73 (2015).
     """
     frames = as_dims((time_dim,))
-    check_real("low_rank_plus_sparse", "low_rank_weight", low_rank_weight, 0)
-    check_real("low_rank_plus_sparse", "sparse_weight", sparse_weight, 0)
+    owner = "low_rank_plus_sparse"
+    check_real(owner, "low_rank_weight", low_rank_weight, 0)
+    check_real(owner, "sparse_weight", sparse_weight, 0)
     scan = scan_operator(
-        "low_rank_plus_sparse",
-        kspace,
-        dims,
-        maps,
-        coil_dim=coil_dim,
-        weights=weights,
-        locs=locs,
-        grid_size=grid_size,
-        memory=memory,
-        frames=frames,
+        owner, kspace, dims, maps, coil_dim, weights, locs, grid_size, memory, frames
     )
     A, y, n = scan.A, scan.y, len(scan.grid)
     series: Dims = A.ishape

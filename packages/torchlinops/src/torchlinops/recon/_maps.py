@@ -12,7 +12,8 @@ from nameddim import NamedDimension
 
 from ._arrays import Dims
 
-_MOST, _LEAST = 24, 6  # points of a calibration region along each axis, as in espirit
+_MOST, _LEAST = 24, 6  # points of a calibration region along each axis
+_KERNEL = 6  # as in espirit
 
 
 def maps_of(
@@ -43,4 +44,6 @@ def maps_of(
         )
     rest = tuple([dim for dim in batch if dim not in shared])
     dims = (coil, *rest, *grid)
-    return espirit(kspace, coil, grid, dims, n_calibration=n), dims
+    # Patches of more than half of the region are too few to span their space: maps become zero.
+    kernel = min(_KERNEL, n // 2)
+    return espirit(kspace, coil, grid, dims, n_calibration=n, kernel_size=kernel), dims

@@ -48,7 +48,6 @@ def scan_operator(
     kspace: Array,
     dims: Sequence[Name],
     maps: Array | None,
-    *,
     coil_dim: Name,
     weights: Array | None,
     locs: Array | None,

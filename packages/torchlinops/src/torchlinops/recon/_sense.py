@@ -63,17 +63,7 @@ def sense(
     torch.Size([64, 64])
     """
     check_real("sense", "ridge", ridge, 0)
-    scan = scan_operator(
-        "sense",
-        kspace,
-        dims,
-        maps,
-        coil_dim=coil_dim,
-        weights=weights,
-        locs=locs,
-        grid_size=grid_size,
-        memory=memory,
-    )
+    scan = scan_operator("sense", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory)
     A, y = scan.A, scan.y
     normal = A.N + ridge * Identity(A.ishape) if ridge else A.N
     x = conjugate_gradients(

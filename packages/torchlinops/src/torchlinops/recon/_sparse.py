@@ -59,15 +59,7 @@ def l1_wavelet(
     """
     check_real("l1_wavelet", "weight", weight, 0)
     scan = scan_operator(
-        "l1_wavelet",
-        kspace,
-        dims,
-        maps,
-        coil_dim=coil_dim,
-        weights=weights,
-        locs=locs,
-        grid_size=grid_size,
-        memory=memory,
+        "l1_wavelet", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory
     )
     A, y = scan.A, scan.y
     W = Wavelet(wavelet, scan.grid, scan.grid_size)
@@ -117,15 +109,7 @@ def total_variation(
     """
     check_real("total_variation", "weight", weight, 0)
     scan = scan_operator(
-        "total_variation",
-        kspace,
-        dims,
-        maps,
-        coil_dim=coil_dim,
-        weights=weights,
-        locs=locs,
-        grid_size=grid_size,
-        memory=memory,
+        "total_variation", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory
     )
     A, y = scan.A, scan.y
     G = Gradient(scan.grid, scan.grid_size, boundary="replicate")

@@ -118,12 +118,12 @@ class SideBySide(Composite):
     def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
         for (_, side, position), inner in equal_places_side_by_side(old, self.linops):
-            blocks, place = self._blocks.get(side), position
+            blocks, outer = self._blocks.get(side), position
             if blocks is not None:
-                place += blocks.is_new and position >= blocks.position
-                if place == blocks.position:
+                outer += blocks.is_new and position >= blocks.position
+                if outer == blocks.position:
                     continue
-            yield (COMPOSITION, side, place), inner
+            yield (COMPOSITION, side, outer), inner
         if len(self._blocks) == 2 and self.idim == self.odim:
             at = [self._blocks[side].position for side in SIDES]
             yield (COMPOSITION, "input", at[0]), (COMPOSITION, "output", at[1])
@@ -324,11 +324,11 @@ class SideBySide(Composite):
         if self._is_new or not acts_as(self, SideBySide):
             whole = self._of_parts(parts, range(first, stop), sizes)
             parts, sizes = [whole], {dim: [sum(of_parts)] for dim, of_parts in sizes.items()}
-        for place, zeros in ((len(parts), behind), (0, before)):
+        for at, zeros in ((len(parts), behind), (0, before)):
             if any(zeros.values()):
-                parts.insert(place, zero_between(self, lengths | zeros, complete=True))
+                parts.insert(at, zero_between(self, lengths | zeros, complete=True))
                 for dim, of_parts in sizes.items():
-                    of_parts.insert(place, zeros[dim])
+                    of_parts.insert(at, zeros[dim])
         of_sides = {
             side: Blocks(self._blocks[side].position, tuple(sizes[dim]))
             for side, dim in self._dims.items()

@@ -54,8 +54,7 @@ class Order:
         self, total: Tensor, mark: Tensor, group: dist.ProcessGroup, step: str, owner: str
     ) -> None:
         """Raise an error if the sum of marks shows that another rank is at another step."""
-        # A dtype of few digits may round the number, but not zero.
-        is_right = (total * (1 - mark) == 0).all()
+        is_right = is_sum_of(total, mark)
         if not is_right.is_cpu:
             assert_later(is_right, f"all ranks must be at the same step, got {step}")
         elif not is_right:
@@ -75,6 +74,15 @@ def mark_of(text: str, dtype: torch.dtype, device: torch.device) -> Tensor:
     digest = blake2b(text.encode(), digest_size=4).digest()
     bits = [byte >> number & 1 for byte in digest for number in range(8)]
     return torch.tensor([*bits, *[1 - bit for bit in bits]], dtype=dtype, device=device)
+
+
+def is_sum_of(total: Tensor, mark: Tensor) -> Tensor:
+    """Return whether a sum over ranks is one of this mark alone.
+
+    A dtype of few digits may round the sum or overflow, but keeps its zeros. Integers are summed in
+    int64, so that they do not wrap around.
+    """
+    return ((total == 0) | (mark == 1)).all()
 
 
 def differing(ranks: Sequence[int], values: Sequence[object], subject: str) -> str:

@@ -22,12 +22,12 @@ from linops_split.siblings import (
 )
 from nameddim import NamedDimension, NamedShape
 
-from .._ranks._order import OrderError
+from .._ranks._marks import OrderError
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
 from ._distributed import DistributedLinop
+from ._rank_copies import RankCopies, trained_weights
 from ._steps import DistributedSteps
-from ._weights import RankCopies, trained_weights
 
 
 class DistributedTile(DistributedLinop, Tiled):
@@ -116,10 +116,13 @@ class DistributedTile(DistributedLinop, Tiled):
             try:
                 y = compute()
             except Exception as error:
-                if work.collects:
-                    text = f"{what}, which failed with {type(error).__name__}: {error}"
-                    with suppress(OrderError):  # for the other ranks
-                        self.ranks.sum(self._zeros(work, key, names), dims, self.step_owner, text)
+                reason = f", which failed with {type(error).__name__}: {error}"
+                with suppress(OrderError):  # the other ranks wait for one of these sums
+                    if work.collects and dims:
+                        zeros = self._zeros(work, key, names)
+                        self.ranks.sum(zeros, dims, self.step_owner, what + reason)
+                    elif isinstance(work, Backward):
+                        cast(RankCopies, work.copies).gradients_at_weights((), reason)
                 raise
         else:
             y = self.ranks.attempted(compute, self.step_owner, what)

@@ -54,13 +54,13 @@ def mesh_dims_of_weights(
         else None
         for weight in weights
     ]
-    shared = [
+    summed = [
         (tuple(weight.shape), dims)
         for weight, dims in zip(weights, dims_of_weights, strict=True)
         if dims is None or dims
     ]
-    gathered = ranks.all_gather(shared, owner, "the weights that are trained")
-    if any(one != gathered[0] for one in gathered) or any(dims is None for _, dims in shared):
+    gathered = ranks.all_gather(summed, owner, "the weights that are trained")
+    if any(one != gathered[0] for one in gathered) or any(dims is None for _, dims in summed):
         raise NotImplementedError(
             f"{owner}: weights of shares that are sent or loaded, and that require gradients, must "
             "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
@@ -104,14 +104,21 @@ class RankCopies(PartCopies):
             numbers[id(weight)]: dims for weight, dims in zip(weights, mesh_dims, strict=True)
         }
 
-    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
-        """Return the gradients of the weights by number, summed over all ranks."""
+    def gradients_at_weights(
+        self, sums: Collection[GradientSums], failure: str = ""
+    ) -> dict[int, Tensor]:
+        """Return the gradients of the weights by number, summed over all ranks.
+
+        If this rank has failed, ``failure`` is what the others are told of it.
+        """
         gradients = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.weight_views.weights[number]
             gradient = gradients.get(number)
             if gradient is None:
                 gradient = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
-            total = self._summed(gradient, dims, f"the gradient of weight {tuple(weight.shape)}")
+            total = self._summed(
+                gradient, dims, f"the gradient of weight {tuple(weight.shape)}{failure}"
+            )
             gradients[number] = self.weight_views.layouts[number].laid_out(total)
         return gradients
