@@ -14,8 +14,8 @@ from torch import Tensor
 from linops_core.siblings import real_parts
 
 from .._private_torch import outside_of_modes
+from ._marks import Meeting, Order, OrderError, differing, mark_of
 from ._mesh import RankMesh
-from ._order import Meeting, Order, OrderError, differing, mark_of
 
 T = TypeVar("T")
 

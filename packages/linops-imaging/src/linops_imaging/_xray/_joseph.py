@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ._many_images import Images, back_projection_onto_rows_of_many, blocks, line_integrals_of_many
 from ._rays import (
     Beam,
     ViewTables,
@@ -33,7 +34,6 @@ from ._rays import (
     paths,
     views_at_once,
 )
-from ._side_by_side import Images, back_projection_onto_rows_of_many, blocks, line_integrals_of_many
 
 MOST_IMAGES = 16
 """Images computed at a time: they share the geometry of the rays, and each has a padded copy."""

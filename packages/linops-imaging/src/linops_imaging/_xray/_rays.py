@@ -50,7 +50,7 @@ class ViewTables(NamedTuple):
     numbers: tuple[Tensor, ...]
     start: Tensor | None
     """Index of the first ray of each view, or None for one view."""
-    shares: Tensor | None = None
+    scales: Tensor | None = None
     """One number for each ray, view after view."""
     tangents: Tensor | None = None
     """Another number for each ray, where rays are not equally spaced on a line."""
@@ -59,12 +59,12 @@ class ViewTables(NamedTuple):
         """Return the tables of some views, whose first ray has the index 0."""
         numbers = tuple([table[views] for table in self.numbers])
         n_views, n_views_of_part = len(self.numbers[0]), len(numbers[0])
-        shares, tangents = (
+        scales, tangents = (
             None if of_rays is None else of_rays.unflatten(0, (n_views, -1))[views].flatten()
-            for of_rays in (self.shares, self.tangents)
+            for of_rays in (self.scales, self.tangents)
         )
         start = None if n_views_of_part == 1 or self.start is None else self.start[:n_views_of_part]
-        return ViewTables(numbers, start, shares, tangents)
+        return ViewTables(numbers, start, scales, tangents)
 
     def of_rows(self, rows: slice) -> ViewTables:
         """Return the tables of some rows of pixels."""

@@ -93,9 +93,11 @@ def l2_ball(radius: float, center: Tensor | float | None = None) -> ProximalMap:
 
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
+            if radius == math.inf:
+                return z
             middle, offset, distance = measured(z, space)
-            factor = radius / torch.where(distance > 0, distance, 1)
-            return middle + offset * torch.where(distance > radius, factor, 1)
+            least = max(radius, torch.finfo(distance.dtype).tiny)
+            return middle + offset * (radius / distance.clamp(min=least))
 
         return proximal
 

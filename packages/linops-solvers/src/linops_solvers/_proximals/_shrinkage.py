@@ -60,10 +60,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
         magnitude = z.abs()
         fitted, step = weight_and_step(owner, weight, magnitude, step)
         tiny = torch.finfo(magnitude.dtype).tiny
-        if isinstance(fitted, Tensor):
-            rest = torch.sub(magnitude, fitted, alpha=step)
-        else:
-            rest = magnitude - step * fitted
+        rest = magnitude - step * fitted
         if is_recorded(rest):
             return z * (rest.clamp(min=0) / magnitude.clamp(min=tiny))
         rest.clamp_(min=0).div_(magnitude.clamp_(min=tiny))

@@ -285,9 +285,9 @@ class _Weights:
         weights = misfit.weights(residual)
         self.slopes = weights * residual
         """The gradient of the misfit."""
-        share = (1 - misfit.p / 2) / misfit.squares(residual)
-        self.factor = weights - share * _products(self.dual, residual)
-        self.turned = share * self.dual * residual
+        rate = (1 - misfit.p / 2) / misfit.squares(residual)
+        self.factor = weights - rate * _products(self.dual, residual)
+        self.turned = rate * self.dual * residual
         if not residual.is_complex():  # v^* is v
             self.factor = self.factor - self.turned
 
