@@ -160,13 +160,20 @@ def test_a_checkpoint_of_another_problem_is_refused_by_all(
 
 
 def test_what_one_rank_cannot_write_is_an_error_on_all(two: Ranked, tmp_path: Path) -> None:
-    (tmp_path / "cg.pt.rank1.writing").mkdir()
+    # A folder where the second state would put the first one.
+    folder = tmp_path / "cg.pt.rank1.previous" / "folder"
+    options = {"checkpoint": tmp_path / "cg.pt", "checkpoint_every": 1, "gtol": 0.0, "ltol": 0.0}
 
     def program(rank: int) -> str:
         linop = Dense(W, ("M", "N"), ("N",), ("M",))
         A = distribute_linop(linop, two.mesh(r=2), {"N": "r"})
         with pytest.raises(OSError, match="rank 1: the writing of a checkpoint") as caught:
-            conjugate_gradients(A.N, A.H(Y), checkpoint=tmp_path / "cg.pt")
+            conjugate_gradients(
+                A.N,
+                A.H(Y),
+                callback=lambda step: folder.mkdir(parents=True, exist_ok=True),
+                **options,  # type: ignore[arg-type]
+            )
         return str(caught.value)
 
     assert len({*two.run(program)}) == 1

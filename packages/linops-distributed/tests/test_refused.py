@@ -340,11 +340,6 @@ def made_by(two: Ranked) -> DistributedLinop:
         (lambda A: A.local_input(torch.ones(5)), ValueError, "local_input: axis 0 .* length 4"),
         (lambda A: A.local_output(torch.ones(())), ValueError, "local_output: axis 0 .* length 4"),
         (lambda A: A.full_output(torch.ones(4)), ValueError, "full_output: axis 0 .* length 2"),
-        (
-            lambda A: A.full_output(A(torch.ones(2).requires_grad_())),
-            ValueError,
-            "full_output: shares must not require gradients",
-        ),
         (lambda A: A(torch.ones(4)), ValueError, "N must have size 2, got 4"),
         (lambda A: A.split(A, {"N": slice(0, 1)}), SplitError, "distributed over ranks"),
         (lambda A: torch.vmap(A)(torch.ones(3, 2)), NotImplementedError, "over ranks it must be"),

@@ -15,11 +15,11 @@ from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._operators._distributed import DistributedLinop
+from ._operators._distributed_tile import DistributedTile
 from ._operators._exchange import Exchange
-from ._operators._halo import HaloExchange
+from ._operators._halo_exchange import HaloExchange
+from ._operators._rank_copies import mesh_dims_of_weights
 from ._operators._steps import in_steps
-from ._operators._tile import DistributedTile
-from ._operators._weights import mesh_dims_of_weights
 from ._ranks._mesh import RankMesh
 from ._ranks._transport import Transport
 from ._shares._route import Halo, Move, gain_of

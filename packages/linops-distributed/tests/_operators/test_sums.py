@@ -166,6 +166,22 @@ def test_shares_are_cut_again_by_batch_specs(ranks: Ranked) -> None:
     ranks.run(program)
 
 
+def test_gradients_flow_through_the_whole_output(ranks: Ranked) -> None:
+    weight = W.clone().requires_grad_()
+    whole = Dense(weight, ("M", "N"), ("N",), ("M",))
+    x = V[:, 0].clone().requires_grad_()
+    wanted = torch.autograd.grad(whole(x).abs().pow(3).sum(), [x, weight])
+
+    def program(rank: int) -> None:
+        A = distribute_linop(whole, ranks.mesh(r=ranks.n_ranks), {"M": "r"})
+        y = A.full_output(A(x))
+        torch.testing.assert_close(y, whole(x))
+        result = torch.autograd.grad(y.abs().pow(3).sum(), [x, weight])
+        torch.testing.assert_close(result, wanted)
+
+    ranks.run(program)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 @pytest.mark.parametrize("side", ["idim_and_idx", "odim_and_idx"])
 def test_shares_of_real_and_of_complex_operands(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_imaging import FanBeam, ParallelBeam
-from linops_imaging._xray import _beams, _joseph, _side_by_side, _symmetry
+from linops_imaging._xray import _beams, _joseph, _many_images, _symmetry
 from linops_imaging._xray._joseph import back_projection, line_integrals
 from linops_imaging._xray._rays import Beam
 from linops_imaging._xray._symmetry import (
@@ -99,8 +99,8 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     expected = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
     for module, limit in (
         (_joseph, "_BYTES"),
-        (_side_by_side, "_BYTES"),
-        (_side_by_side, "_ROOM"),
+        (_many_images, "_BYTES"),
+        (_many_images, "_ROOM"),
     ):
         monkeypatch.setattr(module, limit, 0)
     if not share:
@@ -162,8 +162,8 @@ def test_poses_are_not_in_memory_at_once(
 
     for module, limit in (
         (_joseph, "_BYTES"),
-        (_side_by_side, "_BYTES"),
-        (_side_by_side, "_ROOM"),
+        (_many_images, "_BYTES"),
+        (_many_images, "_ROOM"),
     ):
         monkeypatch.setattr(module, limit, 0)
     n = 64

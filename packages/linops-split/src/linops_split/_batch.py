@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from linops_core import NamedLinop
 from nameddim import ND
 
+from ._batch_sizes import Sizes, slices_along
 from ._cutting import Same, cut_into_parts
-from ._slices import Sizes, slices_along
 from ._tiled import Tiled, check_tqdm_kwargs
 from ._tiles import Part, Tiles
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
+from ._batch_sizes import Sizes, slices_along
 from ._cutting import Pieces, grid_of, tiles_between
-from ._slices import Sizes, slices_along
 
 Tile: TypeAlias = Mapping[NamedDimension, tuple[int, slice]]
 """For each dimension that is cut: the position of a tile along it, and its slice."""

@@ -5,6 +5,7 @@ versions that it fits. An executor of a table computes the parts of a `Work` in 
 the results to an `Output`. `WithoutData` runs operators without data, for plans.
 """
 
+from ._batch_sizes import slices_along as slices_along
 from ._cutting import cut_into_parts as cut_into_parts
 from ._execution import Forward as Forward
 from ._execution import Output as Output
@@ -21,7 +22,6 @@ from ._planning._plan_trial import WithoutData as WithoutData
 from ._private_torch import FakeTensor as FakeTensor
 from ._private_torch import TorchDispatchMode as TorchDispatchMode
 from ._private_torch import is_batch as is_batch
-from ._slices import slices_along as slices_along
 from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward

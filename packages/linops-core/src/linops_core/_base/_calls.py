@@ -97,7 +97,8 @@ def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
         advise(error)
         raise
     except RuntimeError as error:
-        check_input(linop, x, error)
+        if isinstance(x, Tensor):  # else it was refused, perhaps by another process
+            check_input(linop, x, error)
         raise
     return y
 

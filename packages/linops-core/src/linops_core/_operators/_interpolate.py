@@ -295,13 +295,13 @@ class Interpolate(GridOperator[GridPart]):
         return self._table.get_or_make([locs], dtype, make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the tile at each window, with a share of the budget and the table of its part."""
+        """Return the tile at each window, with a part of the budget and the table of its part."""
         tiles, whole = super()._tiles_at(windows), self._extent()
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
-                share = self.table_budget * part // whole
+                budget = self.table_budget * part // whole
                 table = self._table.related((*tile._weights["locs"].bounds, *tile._axes))
-                vars(tile).update(table_budget=share, _table=table)
+                vars(tile).update(table_budget=budget, _table=table)
         return tiles
 
     def _extent(self) -> int:

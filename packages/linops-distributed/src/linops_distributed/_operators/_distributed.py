@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from nameddim import NamedDimension
 
 from .._plans._dry_run import dry_run
 from .._plans._plan import MeshPlan, merged
-from .._ranks._order import Meeting
+from .._ranks._marks import Meeting
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
 
@@ -105,27 +105,28 @@ class DistributedLinop(NamedLinop):
     def full_output(self, y: Tensor) -> Tensor:
         """Return the whole output on all ranks, given the shares; all ranks must call it.
 
+        The gradient of a share is the slice of the gradient of the whole output, which must be the
+        same on all ranks.
+
         Raises
         ------
         ValueError
-            If a share has a wrong length, or requires gradients.
+            If a share has a wrong length.
         """
+        whole: Tensor = _Whole.apply(y, self)  # type: ignore[no-untyped-call]  # of torch
+        return whole
+
+    def _joined(self, y: Tensor) -> Tensor:
         owner = f"{self.signature}: full_output"
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
             lengths = cut.lengths
-            length, text = lengths[sharding.at[cut.mesh_dim]], ""
+            length = lengths[sharding.at[cut.mesh_dim]]
             if not -y.ndim <= axis < y.ndim or y.shape[axis] != length:
                 text = (
                     f"{owner}: axis {axis} of the share of rank {self.ranks.mesh.rank} must have "
                     f"length {length}, got shape {tuple(y.shape)}"
                 )
-            elif y.requires_grad and torch.is_grad_enabled():
-                text = (
-                    f"{owner}: shares must not require gradients, got one that does; detach it, "
-                    "and compute the loss of shares"
-                )
-            if text:
                 meeting = Meeting((cut.mesh_dim,), 0, torch.float32, y.device)
                 self.ranks.interrupt(meeting, self.signature, "full_output", f" ({text})")
                 raise ValueError(text)
@@ -318,6 +319,19 @@ class DistributedLinop(NamedLinop):
             "first derivatives, got a transform of torch.func, a compiler, autocast, a second "
             "derivative or random numbers"
         )
+
+
+class _Whole(torch.autograd.Function):
+    """The whole output as a function of the share of this rank."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, linop: DistributedLinop) -> Tensor:
+        ctx.linop = linop
+        return linop._joined(y)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.linop.local_output(gradient), None
 
 
 def _of_ndim(placements: Sequence[Placement], ndim: int) -> tuple[Placement, ...]:

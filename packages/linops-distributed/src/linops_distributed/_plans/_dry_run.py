@@ -22,7 +22,7 @@ from linops_split.siblings import (
 )
 from nameddim import NamedDimension
 
-from .._ranks._order import Order
+from .._ranks._marks import Order
 from .._ranks._transport import Sent, Transport
 from ._plan import Computed, PlanStep, RankPlan
 

@@ -132,24 +132,24 @@ class FanRays(NamedTuple):
         return at * step + ((self.n_detectors - 1) / 2 - self.offset / self.spacing)
 
     def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> ViewTables:
-        """Return s and the distance from the source along t, and a share of each ray."""
+        """Return s and the distance from the source along t, and a scale of each ray."""
         fan, angles = self.fan(), self.angles.double().unsqueeze(1)
         main = torch.maximum((angles - fan).cos().abs(), (angles - fan).sin().abs())
-        shares = pad((fan.cos() / main).to(dtype), (reach, reach))
-        # Where there is no detector, the share is 0.
-        tangents = pad(fan.tan().to(dtype), (reach, reach)).expand_as(shares)
+        scales = pad((fan.cos() / main).to(dtype), (reach, reach))
+        # Where there is no detector, the scale is 0.
+        tangents = pad(fan.tan().to(dtype), (reach, reach)).expand_as(scales)
         # NaN cannot become an index; the lengths of these rays are NaN already.
         cosine, sine = angles.cos().nan_to_num(), angles.sin().nan_to_num()
         numbers = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
-        start = first_rays(angles, shares.shape[1])
+        start = first_rays(angles, scales.shape[1])
         others = tangents.flatten() if self.is_curved else None
-        return ViewTables(by_pixel(numbers, dtype), start, shares.flatten(), others)
+        return ViewTables(by_pixel(numbers, dtype), start, scales.flatten(), others)
 
     def near(self, tables: ViewTables, reach: int) -> NearRays:
         """Return the rays near pixels."""
         s0, s1, t0, t1 = tables.numbers
-        s, away, shares = s0 + s1, t0 + t1, tables.shares
-        assert shares is not None
+        s, away, scales = s0 + s1, t0 + t1, tables.scales
+        assert scales is not None
         before = _before(self.detector_at(s, away), self.n_detectors)
         index = _index(before, tables)
         number = before.sub_((self.n_detectors - 1) / 2)
@@ -165,7 +165,7 @@ class FanRays(NamedTuple):
             else:
                 tangent = tangents[k:].index_select(0, index.flatten()).view_as(s)
             across = torch.addcmul(s, away, tangent, value=-1)
-            return hat(across * shares[k:].index_select(0, index.flatten()).view_as(s))
+            return hat(across * scales[k:].index_select(0, index.flatten()).view_as(s))
 
         return NearRays(index, weight)
 

@@ -12,10 +12,10 @@ from linops_core.siblings import acts_as, not_a_tensor
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
 from ._fbp import check_filter_window, check_finite, of_chain, with_ramp_filter
+from ._many_images import blocks
 from ._plane_by_plane import is_constant
 from ._rays import centred
 from ._scan_weights import scan_weights
-from ._side_by_side import blocks
 
 _AT_ONCE, _ON_GPU = 2**17, 2**22
 """Voxels that are computed at a time."""

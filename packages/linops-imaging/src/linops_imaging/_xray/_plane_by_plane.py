@@ -186,9 +186,9 @@ def _corners(points: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Ten
     numbers = points.new_tensor([width, height])
     at = torch.minimum((((points + 1) * numbers - 1) / 2).clamp(min=-1), numbers)
     low = at.detach().floor()
-    share = (at - low).unsqueeze(1)
+    fraction = (at - low).unsqueeze(1)
     column, row = (low + 1).long().unsqueeze(1).unbind(3)
-    right, below = share.unbind(3)
+    right, below = fraction.unbind(3)
     for down, of_row in ((0, 1 - below), (1, below)):
         for over, of_column in ((0, 1 - right), (1, right)):
             yield (row + down) * (width + 3) + column + over, of_row * of_column

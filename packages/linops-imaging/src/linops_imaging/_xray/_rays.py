@@ -11,7 +11,9 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import can_read_values, is_recorded
+from linops_core.siblings import can_read_values
+
+from ._plane_by_plane import is_constant
 
 _VIEWS, _VIEWS_ON_GPU = 16, 256
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -48,7 +50,7 @@ class ViewTables(NamedTuple):
     numbers: tuple[Tensor, ...]
     start: Tensor | None
     """Index of the first ray of each view, or None for one view."""
-    shares: Tensor | None = None
+    scales: Tensor | None = None
     """One number for each ray, view after view."""
     tangents: Tensor | None = None
     """Another number for each ray, where rays are not equally spaced on a line."""
@@ -57,12 +59,12 @@ class ViewTables(NamedTuple):
         """Return the tables of some views, whose first ray has the index 0."""
         numbers = tuple([table[views] for table in self.numbers])
         n_views, n_views_of_part = len(self.numbers[0]), len(numbers[0])
-        shares, tangents = (
+        scales, tangents = (
             None if of_rays is None else of_rays.unflatten(0, (n_views, -1))[views].flatten()
-            for of_rays in (self.shares, self.tangents)
+            for of_rays in (self.scales, self.tangents)
         )
         start = None if n_views_of_part == 1 or self.start is None else self.start[:n_views_of_part]
-        return ViewTables(numbers, start, shares, tangents)
+        return ViewTables(numbers, start, scales, tangents)
 
     def of_rows(self, rows: slice) -> ViewTables:
         """Return the tables of some rows of pixels."""
@@ -185,17 +187,23 @@ def paths(
             yield path
 
 
-def axes_of_rows(beam: Beam) -> tuple[int, ...]:
-    """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none."""
+def axes_of_rows(beam: Beam, otherwise: tuple[int, ...] = (0, 1)) -> tuple[int, ...]:
+    """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none.
+
+    Without values, in memory planning, it is ``otherwise``.
+    """
     turned = torch.cat([rays.is_turned().flatten() for rays in beam.rays()])
-    return tuple(turned.int().unique().tolist())
+    return tuple(turned.int().unique().tolist()) if can_read_values(turned) else otherwise
 
 
 def images_and_beam_are_fixed(images: Tensor, beam: Beam) -> bool:
-    """Return whether neither autograd nor a transform records the images and the angles."""
+    """Return whether neither autograd nor a transform records the images and the angles.
+
+    During memory planning, tensors without data count like those that they represent.
+    """
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
-    return can_read_values(*tensors) and not is_recorded(*tensors)
+    return is_constant(*tensors)
 
 
 def hat(t: Tensor) -> Tensor:

@@ -21,9 +21,9 @@ def scan_weights(
     """Return the weights, (A, D) or (A, 1) in float64, and how many detectors are missing.
 
     Negative numbers are missing before the first one. A weight is the step of the angle times the
-    share of a ray in its line, which other views may see as well. The shares of a short scan are
-    those of F. Noo et al. (2002) with a window as wide as the scan, those of detectors that see one
-    side of the object are those of G. Wang (2002); see :func:`fbp`.
+    fraction of a ray in its line, which other views may see as well. The fractions of a short scan
+    are those of F. Noo et al. (2002) with a window as wide as the scan, those of detectors that see
+    one side of the object are those of G. Wang (2002); see :func:`fbp`.
     """
     angles = beam.angles.double()
     radius = radius_of(sizes, beam.origin)
@@ -35,11 +35,11 @@ def scan_weights(
     turned, order = angles.remainder(2 * math.pi).sort()
     gaps = turned.diff(append=turned[:1] + 2 * math.pi).detach()
     is_whole = float(gaps.max()) <= _allowed(2 * math.pi, len(angles))
-    share = _of_one_side(across.detach(), needed, is_whole or allow_gaps)
-    if is_whole and share is not None:
+    fraction = _of_one_side(across.detach(), needed, is_whole or allow_gaps)
+    if is_whole and fraction is not None:
         # A positive offset moves the detectors forward: those before the first are missing.
         n_missing = -round(2 * value_of(beam.offset) / value_of(beam.spacing))
-        return _steps_of_circle(angles, 2 * math.pi, allow_gaps)[:, None] * share, n_missing
+        return _steps_of_circle(angles, 2 * math.pi, allow_gaps)[:, None] * fraction, n_missing
     if isinstance(beam, ParallelRays):
         return _steps_of_circle(angles, math.pi, allow_gaps)[:, None], 0
     if is_whole:
@@ -68,7 +68,7 @@ def _taper(at: Tensor, size: Tensor) -> Tensor:
 
 
 def _of_one_side(across: Tensor, needed: float, is_whole: bool) -> Tensor | None:
-    """Return the shares of rays if one side of the detectors sees less of the image, else None.
+    """Return the fractions of rays if one side of the detectors sees less of the image, else None.
 
     Raises
     ------
@@ -91,8 +91,7 @@ def _of_one_side(across: Tensor, needed: float, is_whole: bool) -> Tensor | None
             "linops_solvers.conjugate_gradients, or set allow_gaps=True"
         )
     sign = 1 if most > least else -1
-    shares = (math.pi / 4 * (1 + (sign * across / less).clamp(-1, 1))).sin().square()
-    return shares
+    return (math.pi / 4 * (1 + (sign * across / less).clamp(-1, 1))).sin().square()
 
 
 def _allowed(period: float, n: int) -> float:

@@ -19,9 +19,9 @@ from nameddim import NamedDimension, NamedShape
 
 from .._checks import check_real_tensor, sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, shape_of
+from ._many_images import blocks
 from ._plane_by_plane import RayLines, add_back_projection, is_constant, volume_line_integrals
 from ._rays import centred
-from ._side_by_side import blocks
 
 _RAYS, _RAYS_ON_GPU = 2**14, 2**18
 """Rays, of one or more views, that are computed at a time."""

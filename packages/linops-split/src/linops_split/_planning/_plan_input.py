@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Role
 from linops_core.siblings import submodules_of
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from .._slices import Sizes, slices_along
+from .._batch_sizes import Sizes, slices_along
 from ._plan_budget import Memory
 
 

@@ -16,7 +16,7 @@ from linops_core.siblings import children_of, choosing_steps
 from nameddim import NamedDimension
 
 from .._batch import cut_into_tiles
-from .._slices import Sizes
+from .._batch_sizes import Sizes
 from ._peak import AllocationCount
 from ._plan_input import refuse_several
 from ._without_data import QuickFakeMode
@@ -114,8 +114,6 @@ class Trial:
         self._without_data = WithoutData(linop.signature)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         self._linop = self._without_data.of(linop)
-        self.held: tuple[tuple[torch.Size, int], ...] = ()
-        """The shapes and bytes of the tensors at the peak of the last computations."""
         with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
@@ -139,9 +137,7 @@ class Trial:
         devices = {device for count in counts for device in count.peaks} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
-        highest = max(counts, key=lambda count: count.peaks.get(self._device, 0))
-        self.held = highest.held
-        return highest.peaks.get(self._device, 0)
+        return max(count.peaks.get(self._device, 0) for count in counts)
 
 
 def _running_operator(traceback: TracebackType | None) -> str | None:

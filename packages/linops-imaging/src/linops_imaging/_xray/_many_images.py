@@ -60,9 +60,9 @@ def line_integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like
             index = at.int().add_(start)
             if len(axes) == 2:
                 index += is_turned.int() * (n_rows * width)
-            share = at.frac_()  # of the pixel on the right
-            sums_of_rows = _summed(values[1:], index, bags, share)
-            sums_of_rows -= _summed(values, index, bags, share.sub_(1))
+            fraction = at.frac_()  # of the pixel on the right
+            sums_of_rows = _summed(values[1:], index, bags, fraction)
+            sums_of_rows -= _summed(values, index, bags, fraction.sub_(1))
             target.addcmul_(sums_of_rows, length)
             done += len(first)
     return sums.permute(2, 0, 1).contiguous()

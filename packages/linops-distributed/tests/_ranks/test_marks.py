@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from linops_distributed._ranks._order import is_sum_of, mark_of
+from linops_distributed._ranks._marks import is_sum_of, mark_of
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64]
 

@@ -65,8 +65,8 @@ class HaloExchange(Exchange):
             received = self.ranks.exchanged(
                 parts, n_received, before.mesh_dim, self.step_owner, what
             )
-            shares = enumerate(zip(targets, received.split(n_received), strict=True))
-            parts = [kept if n == at else part.view(target.shape) for n, (target, part) in shares]
+            got = enumerate(zip(targets, received.split(n_received), strict=True))
+            parts = [kept if n == at else part.view(target.shape) for n, (target, part) in got]
         else:
             targets, parts = [targets[at]], [parts[at]]
         for target, part in zip(targets, parts, strict=True):

@@ -22,12 +22,12 @@ from linops_split.siblings import (
 )
 from nameddim import NamedDimension, NamedShape
 
-from .._ranks._order import OrderError
+from .._ranks._marks import OrderError
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
 from ._distributed import DistributedLinop
+from ._rank_copies import RankCopies, trained_weights
 from ._steps import DistributedSteps
-from ._weights import RankCopies, trained_weights
 
 
 class DistributedTile(DistributedLinop, Tiled):

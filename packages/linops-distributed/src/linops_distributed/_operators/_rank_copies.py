@@ -54,13 +54,13 @@ def mesh_dims_of_weights(
         else None
         for weight in weights
     ]
-    shared = [
+    summed = [
         (tuple(weight.shape), dims)
         for weight, dims in zip(weights, dims_of_weights, strict=True)
         if dims is None or dims
     ]
-    gathered = ranks.all_gather(shared, owner, "the weights that are trained")
-    if any(one != gathered[0] for one in gathered) or any(dims is None for _, dims in shared):
+    gathered = ranks.all_gather(summed, owner, "the weights that are trained")
+    if any(one != gathered[0] for one in gathered) or any(dims is None for _, dims in summed):
         raise NotImplementedError(
             f"{owner}: weights of shares that are sent or loaded, and that require gradients, must "
             "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
