@@ -274,14 +274,18 @@ def from_torchkbnufft(
     )
     frames = omega.shape[:-2]
     is_adjoint = isinstance(module, library.KbNufftAdjoint)
-    lengths = (*(frames or [1]), 1, *([omega.shape[-1]] if is_adjoint else sizes))
+    lengths = [omega.shape[-1]] if is_adjoint else sizes
 
     def theirs(x: Tensor) -> Tensor:
-        y: Tensor = module(x, omega.detach().to(x.real.dtype), norm=norm)
+        coils = x.reshape(*(frames or [1]), 1, *lengths)
+        y: Tensor = module(coils, omega.detach().to(x.real.dtype), norm=norm)
         return y
 
     dtype = numbers.table_0.real.dtype.to_complex()
-    A = matching_operator(owner, [A.H if is_adjoint else A], theirs, lengths, dtype, _TOL)
+    A = matching_operator(
+        *(owner, [A.H if is_adjoint else A], theirs, (*frames, *lengths), dtype, _TOL),
+        n_frames=len(frames),
+    )
     if smaps is None:
         return A
     maps = smaps.squeeze(0) if smaps.ndim == 2 + len(sizes) else smaps
