@@ -1,12 +1,14 @@
 """Files of raw data and images."""
 
 import io
+import tempfile
 from typing import Any
 
 import numpy as np
 from table import row
 
 SECTION = "Files"
+SLICES = {"[1:]": slice(1, None), "[::-1]": slice(None, None, -1), "[-2:]": slice(-2, None)}
 
 
 @row(
@@ -106,3 +108,117 @@ def flags() -> str:
     acquisition.set_flag(library.ACQ_LAST_IN_MEASUREMENT)
     assert acquisition.flags == 1 << (library.ACQ_LAST_IN_MEASUREMENT - 1)
     return f"it is the number of a bit, from 1: {library.ACQ_LAST_IN_MEASUREMENT} is `1 << 24`"
+
+
+@row(
+    SECTION,
+    "nibabel",
+    guess="`image.slicer` keeps the place of every voxel",
+    here="slice the tensor of `read_nifti` and move its affine map to the first index",
+)
+def slicer() -> str:
+    image = nifti(np.diag([2.0, 2, 2, 1]))
+    place = {name: image.slicer[index].affine[0, 3] for name, index in SLICES.items()}
+    assert place == {"[1:]": 2, "[::-1]": 0, "[-2:]": -4}, place
+    return (
+        "only from a start that is given and not negative: of 4 voxels at 0, 2, 4 and 6 mm, [::-1] "
+        "begins at 0 and not 6, and [-2:] at -4 and not 4"
+    )
+
+
+@row(
+    SECTION,
+    "scikit-image",
+    guess="`io.imread` returns the axes of a TIFF file",
+    here="`tifffile.imread`",
+)
+def stacks() -> str:
+    import skimage.io
+    import tifffile
+
+    seen = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n in (3, 4, 5):
+            path = f"{folder}/stack.tif"
+            tifffile.imwrite(path, np.zeros((n, 8, 9), np.float32), photometric="minisblack")
+            seen.append(skimage.io.imread(path).shape)
+    assert seen == [(8, 9, 3), (8, 9, 4), (5, 8, 9)], seen
+    return "stacks of 3 or 4 slices are taken for colours: (3, 8, 9) is read as (8, 9, 3)"
+
+
+@row(
+    SECTION,
+    "tifffile",
+    guess="axes of length 1 come back",
+    here="`TiffFile(path).series[0].axes` names the axes that are left",
+)
+def squeezed() -> str:
+    import tifffile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/image.ome.tif"
+        tifffile.imwrite(path, np.zeros((1, 1, 3, 4, 5), np.float32), ome=True)
+        shape = tifffile.imread(path).shape
+    assert shape == (3, 4, 5), shape
+    return "(1, 1, 3, 4, 5) is read as (3, 4, 5), so that one time point or channel has no axis"
+
+
+@row(
+    SECTION,
+    "mrcfile",
+    guess="axes are sorted by the header: the last one is x",
+    here="permute by `mapc`, `mapr` and `maps` of the header",
+)
+def axes_of_mrc() -> str:
+    import mrcfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/volume.mrc"
+        with mrcfile.new(path) as file:
+            file.set_data(np.zeros((2, 3, 4), np.float32))
+            header = file.header
+            header.mapc, header.mapr, header.maps = 3, 2, 1
+        with mrcfile.open(path) as file:
+            shape = file.data.shape
+    assert shape == (2, 3, 4), shape
+    return "they are those of the file, also where `mapc` says that columns are z"
+
+
+@row(
+    SECTION,
+    "netcdf4",
+    guess="values that were written are values that are read",
+    here="`variable.set_auto_mask(False)` before reading, or `numpy.asarray` of the result",
+)
+def fills() -> str:
+    import netCDF4
+
+    with tempfile.TemporaryDirectory() as folder:
+        with netCDF4.Dataset(f"{folder}/a.nc", "w") as file:
+            file.createDimension("n", 3)
+            file.createVariable("image", "u1", ("n",))[:] = [1, 2, 255]
+        with netCDF4.Dataset(f"{folder}/a.nc") as file:
+            image = file["image"][:]
+    assert image.mask.tolist() == [False, False, True] and image.mean() == 1.5
+    return "the default fill value is masked: of bytes 1, 2 and 255, the mean is 1.5"
+
+
+@row(
+    SECTION,
+    "nmrglue",
+    guess="`proc_base.fft` and the unit conversion agree about the sign of a frequency",
+    here="`fft_positive` for samples exp(+2 pi i f t)",
+)
+def mirrored_axis() -> str:
+    import nmrglue
+
+    axes = nmrglue.fileiobase.create_blank_udic(1)
+    axes[0].update(sw=1000.0, obs=100.0, car=0.0, size=50, complex=True, time=True, freq=False)
+    hertz = nmrglue.fileiobase.uc_from_udic(axes).hz
+    samples = np.exp(2j * np.pi * 100 * np.arange(50) / 1000)
+    transforms = nmrglue.proc_base.fft, nmrglue.proc_base.fft_positive
+    seen = [round(float(hertz(int(abs(f(samples)).argmax())))) for f in transforms]
+    assert seen == [-100, 100], seen
+    return (
+        "exp(+2 pi i f t) of 100 Hz is at -100 Hz after `fft`, and at 100 Hz after `fft_positive`"
+    )

@@ -93,6 +93,17 @@ def test_no_trials_and_seeds_that_are_no_integers_are_refused() -> None:
         dottest(A, seed=0.5)  # type: ignore[arg-type]
 
 
+def test_dtypes_without_real_numbers_are_refused() -> None:
+    dtypes: Any
+    for dtypes in ([], [torch.int64], [torch.float64, torch.bool]):
+        with pytest.raises(ValueError, match="dottest: dtypes must be one or more floating"):
+            dottest(Dense(W), dtypes=dtypes)
+    whole: Any
+    for whole in (torch.tensor([1, 2]), [1.0, 2.0]):
+        with pytest.raises(TypeError, match=r"inner: y must be .*, got"):
+            inner(torch.ones(2), whole)
+
+
 def test_sizes_that_nobody_knows_must_be_given() -> None:
     with pytest.raises(ValueError, match=r"the size of Nx must be known to the operator or given"):
         dottest(FFT(1))

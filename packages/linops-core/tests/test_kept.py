@@ -15,6 +15,7 @@ from torch import Tensor
 from linops_core import Cache, Diagonal, NamedLinop, Sampling
 from linops_core._base._copying import linked_copy
 from linops_core._kept import Kept, Memo, made_once_per_call, one_call
+from linops_core._kernels._changes import TensorState
 from nameddim import ND
 
 
@@ -79,6 +80,25 @@ def test_a_value_is_kept_until_a_tensor_changes_one_for_each_key() -> None:
     assert kept.get([weight], "b") is None
     only = Kept[int](is_only=True)
     assert [only.get_or_make([weight], key, make) for key in "aba"] == [4, 5, 6]
+
+
+def test_a_value_that_another_thread_makes_meanwhile_is_not_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Copies on the same memory share one, and may run on several threads."""
+    kept, first, second = Kept[int](is_only=True), tensor(1), tensor(2)
+    assert kept.get_or_make([first], None, lambda: 1) == 1
+    is_current = TensorState.is_current
+
+    def replaced_meanwhile(state: TensorState, *tensors: Tensor) -> bool:
+        result = is_current(state, *tensors)
+        monkeypatch.setattr(TensorState, "is_current", is_current)
+        kept.get_or_make([second], None, lambda: 2)
+        return result
+
+    monkeypatch.setattr(TensorState, "is_current", replaced_meanwhile)
+    assert kept.get([first], None) == 1
+    assert kept.get([second], None) == 2
 
 
 def test_what_cannot_be_made_is_not_kept() -> None:

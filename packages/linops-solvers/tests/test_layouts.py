@@ -63,6 +63,13 @@ def test_the_layout_of_a_vector_does_not_matter(name: str, layout: str, dtype: t
     torch.testing.assert_close(SOLVERS[name](given), SOLVERS[name](plain))
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_vector_may_have_no_entries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = torch.empty(0, 3, dtype=torch.float64)
+    monkeypatch.setitem(globals(), "D", Diagonal(y, ("M", "N")))
+    assert SOLVERS[name](y).shape == (0, 3)
+
+
 OF_COMPLEX: dict[str, Callable[..., Tensor]] = {
     "lsqr": lambda A, y, **o: lsqr(A, y, **o),
     "lsmr": lambda A, y, **o: lsmr(A, y, damp=0.5, **o),

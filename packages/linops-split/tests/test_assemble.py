@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -66,7 +68,7 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"assemble: .*N.*(5 and 6|6 and 5|5.*6)"):
         assemble(tiles, ("M",))
     with pytest.raises(ValueError, match=r"assemble: N must have one size .* got \[5, 7\]"):
-        assemble(tiles, ("N",), lengths={"N": [7, 6]})  # type: ignore[dict-item]
+        assemble(tiles, ("N",), lengths={"N": [7, 6]})
 
 
 def test_lengths_are_for_tiles_that_do_not_know_them() -> None:
@@ -77,12 +79,24 @@ def test_lengths_are_for_tiles_that_do_not_know_them() -> None:
     assert torch.equal(whole(torch.ones(4)), torch.full((4,), 2.0))
 
 
+@pytest.mark.parametrize("given", [[4], [4, 4, 4], [4, -4], [4.0, 4.0], 8, [[4, 4]], ["4", "4"]])
+def test_lengths_must_be_one_positive_integer_for_each_tile(given: Any) -> None:
+    tiles = tiles_of(matrix(), {"M": 2})
+    with pytest.raises(SplitError, match=r"lengths of M must be positive .* each of 2 tiles"):
+        assemble(tiles, ("M",), lengths={"M": given})
+    with pytest.raises(SplitError, match=r"lengths of N must be .* each of no tiles along it"):
+        assemble(tiles, ("M",), lengths={"N": given})
+    with pytest.raises(TypeError, match=r"assemble: lengths must be a mapping"):
+        assemble(tiles, ("M",), lengths=[given])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("shape", "dims", "message"),
     [
         ((2,), (), r"one axis of tiles per dimension of \(\), got tiles of shape \(2,\)"),
         ((2,), ("M", "N"), r"one axis of tiles per dimension of \(M, N\), got .* \(2,\)"),
         ((0,), ("N",), r"got tiles of shape \(0,\)"),
+        ((2, 2), ("N", "N"), r"one axis of tiles per dimension of \(N, N\), got .* \(2, 2\)"),
     ],
 )
 def test_names_and_axes_that_do_not_fit_are_refused(

@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from linops_core import (
     FFT,
     Chain,
+    Concat,
     Convolution,
     Crop,
     Dense,
+    Diagonal,
     Identity,
     NamedLinop,
     PadDim,
@@ -178,6 +180,29 @@ def test_zeros_of_a_real_part_stay_real() -> None:
     A, x = Chain(RealPart(()), zero), torch.ones((), dtype=torch.complex128)
     assert torch.equal(A(x), torch.zeros(2, 3, dtype=torch.float64))
     torch.testing.assert_close(batch_linop(A, {"N": 1})(x), A(x))
+
+
+def test_zeros_beside_a_real_part_are_complex() -> None:
+    A = Concat(
+        Zero(("N",), sizes={"N": 2}),
+        RealPart(("N",)),
+        idim="N",
+        odim="N",
+        isizes=(2, 2),
+        osizes=(2, 2),
+    )
+    x = torch.rand(4, dtype=torch.complex128)
+    for linop, y in ((A, x), (A.H, x.real), (A.N, x)):
+        torch.testing.assert_close(batch_linop(linop, {"N": 2})(y), linop(y))
+
+
+def test_zeros_of_a_complex_operator_are_complex() -> None:
+    """Also those of a real input."""
+    A = Chain(Zero(("N",), ("M",), sizes={"N": 3, "M": 2}), Diagonal(torch.tensor([1j, 2]), ("M",)))
+    for sizes in ({"M": 1}, {"N": 1}, {"M": 1, "N": 2}):
+        B = batch_linop(A, sizes)
+        torch.testing.assert_close(B(torch.ones(3)), A(torch.ones(3)))
+        torch.testing.assert_close(B.H(torch.ones(2)), A.H(torch.ones(2)))
 
 
 def test_an_operator_that_uses_everything_is_itself() -> None:

@@ -1,6 +1,6 @@
 """Random tables of parts are the sums of what their parts do to slices.
 
-Shapes: M rows, N columns, K inside.
+Shapes: C coils, M rows, N columns, K inside.
 """
 
 from typing import Any
@@ -24,9 +24,9 @@ from linops_core import (
 from linops_split import Part, Tiled, Tiles
 from linops_split._out_of_place import applied_out_of_place
 from linops_split.testing import assert_tiles_make_the_whole, batch_sizes
-from nameddim import ND, NamedShape
+from nameddim import ND, NamedDimension, NamedShape
 
-M, N, K = ND.infer(("M", "N", "K"))
+C, M, N, K = ND.infer(("C", "M", "N", "K"))
 SHAPE = NamedShape(("N",), ("M",))
 
 
@@ -232,3 +232,30 @@ def test_a_tile_is_refused_whose_result_would_be_repeated_to_fit(n_before: int, 
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(TypeError, match="Tiled: tiles must be Tiles, got"):
         Tiled(dense(2, 3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("window", "lengths"),
+    [
+        ({N: slice(0, 2)}, {}),
+        ({C: slice(0, 2)}, {N: 4}),
+        *[({N: slice(*ends)}, {N: 4}) for ends in [(2, 6), (-2, 4), (2, 2), (3, 1), (0, 4, 2)]],
+        ({N: slice(2, None)}, {N: 4}),
+    ],
+)
+def test_slices_outside_of_the_whole_are_refused(
+    window: dict[NamedDimension, slice], lengths: dict[NamedDimension, int]
+) -> None:
+    A = Identity((N,))
+    with pytest.raises(ValueError, match=r"Tiled: slices of \w must have no step and be within"):
+        Tiled(Tiles(A.shape, [Part(A, window)], lengths))
+
+
+def test_parts_that_do_not_belong_to_a_table_are_refused() -> None:
+    shape, parts = NamedShape((N,)), [Part(Identity((N,))), Part(Identity((C,)))]
+    with pytest.raises(ValueError, match=r"each part must have the shape .*N.*, got Identity .*C"):
+        Tiled(Tiles(shape, parts, {}))
+    with pytest.raises(ValueError, match="Tiled: tiles must have at least one part, got none"):
+        Tiled(Tiles(shape, [], {}))
+    with pytest.raises(TypeError, match="Tiled: tiles must have Parts with NamedLinops, got"):
+        Tiled(Tiles(shape, [Part("A")], {}))  # type: ignore[arg-type]

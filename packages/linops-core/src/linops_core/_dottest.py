@@ -39,6 +39,8 @@ def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
 
     Raises
     ------
+    TypeError
+        If x or y is not a tensor of a floating or complex dtype.
     ValueError
         If the shapes differ; nothing is broadcast.
 
@@ -47,6 +49,8 @@ def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
     >>> inner(torch.tensor([1j, 1.0]), torch.tensor([1j, 2.0]))
     tensor(3.+0.j)
     """
+    check_vector("inner", "x", x)
+    check_vector("inner", "y", y)
     if x.shape != y.shape:
         raise ValueError(
             f"inner: x and y must have one shape, got {tuple(x.shape)} and {tuple(y.shape)}"
@@ -134,7 +138,7 @@ def dottest(
     AdjointError
         If the products differ, or the output of the adjoint does not have the shape of the input.
     ValueError
-        If the size of a dimension is not known, or there are no trials.
+        If the size of a dimension is not known, or there are no trials or dtypes.
 
     References
     ----------
@@ -166,6 +170,10 @@ def dottest(
     lengths, input_dtype, device = input_space(A, sizes, like, device=device)
     if dtypes is None:
         dtypes = (torch.float64, torch.complex128) if like is None else (input_dtype,)
+    if not dtypes or not all(dtype.is_floating_point or dtype.is_complex for dtype in dtypes):
+        raise ValueError(
+            f"dottest: dtypes must be one or more floating or complex dtypes, got {dtypes}"
+        )
     factors: list[complex] = []
     wrong = False
     for dtype, _ in product(dtypes, range(trials)):

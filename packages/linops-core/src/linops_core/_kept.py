@@ -130,8 +130,8 @@ class Kept(Cache, Generic[Value]):
 
     def __init__(self, is_only: bool = False) -> None:
         self._is_only, self._lock = is_only, Lock()
-        self._state: TensorState | None = None
-        self._values: dict[Hashable, Value] = {}
+        # One attribute, because `get` may run while another thread replaces both.
+        self._made: tuple[TensorState | None, dict[Hashable, Value]] = None, {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle it as an empty one."""
@@ -146,9 +146,8 @@ class Kept(Cache, Generic[Value]):
 
     def get(self, tensors: Sequence[Tensor], key: Hashable) -> Value | None:
         """Return the value if it was made for the tensors as they are now, else None."""
-        if self._state is None or not self._state.is_current(*tensors):
-            return None
-        return self._values.get(key)
+        state, values = self._made
+        return values.get(key) if state is not None and state.is_current(*tensors) else None
 
     def get_or_make(
         self, tensors: Sequence[Tensor], key: Hashable, make: Callable[[], Value]
@@ -158,12 +157,15 @@ class Kept(Cache, Generic[Value]):
             value = self.get(tensors, key)
             if value is None:
                 wait_for(*tensors)
-                if self._is_only or self._state is None or not self._state.is_current(*tensors):
-                    self._values.clear()  # freed before the new one is made
+                state, values = self._made
+                if self._is_only or state is None or not state.is_current(*tensors):
+                    values = {}
+                    self._made = None, values  # frees the old ones before the new one is made
                 with torch.inference_mode(False), torch.no_grad():
-                    self._state, value = TensorState(*tensors), make()
+                    state, value = TensorState(*tensors), make()
                 wait_for(*tensors)
-                self._values[key] = value
+                values[key] = value
+                self._made = state, values
             return value
 
 

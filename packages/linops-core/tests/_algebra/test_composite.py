@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable
 from functools import reduce
 from operator import add
+from threading import Thread
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, RealForm, Scalar, Stack
 from memmap import memory_aware_deepcopy
 from memmap._modules._traverse import path_text, traverse
-from nameddim import ND
+from nameddim import ND, NamedDimension
 
 
 def test_the_operands_are_submodules_in_their_order() -> None:
@@ -31,6 +32,27 @@ def test_dimensions_inside_of_a_composition_are_its_dimensions() -> None:
     assert A.dims == {"N", "M", "K"}
     assert {str(dim): A.size(dim) for dim in A.dims} == {"N": 3, "M": 2, "K": 4}
     assert A.size("Q") is None
+
+
+def test_a_thread_never_sees_some_of_the_dimensions_only() -> None:
+    """While one thread lists the dimensions of the operands, another one asks, too."""
+    found, whole = list[frozenset[str]](), list[NamedLinop]()
+
+    class Asked(Dense):
+        @property
+        def dims(self) -> frozenset[NamedDimension]:
+            if whole:
+                A = whole.pop()
+                thread = Thread(target=lambda: found.append(A.dims))
+                thread.start()
+                thread.join()
+            return super().dims
+
+    first, then = Asked(torch.ones(2, 3)), Dense(torch.ones(4, 2), ("K", "M"), ("M",), ("K",))
+    A = Chain(first, then)
+    vars(A)["_memos"].clear()
+    whole.append(A)
+    assert A.dims == {"N", "M", "K"} and found == [A.dims]
 
 
 def test_renaming_reaches_all_operands_at_once() -> None:

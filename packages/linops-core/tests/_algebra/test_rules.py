@@ -22,7 +22,8 @@ from linops_core import (
     Scalar,
     Zero,
 )
-from linops_core._algebra._rules import simplified_chain, simplified_sum
+from linops_core._algebra._add import add
+from linops_core._algebra._chain import compose
 from linops_core.testing._real_matrices import scaled
 from linops_core.testing.strategies import Known, trees
 from nameddim import ND
@@ -43,7 +44,7 @@ def dense(linop: NamedLinop, known: Known) -> Tensor:
 def test_compositions_omit_identities() -> None:
     A = matrix()
     assert Identity() @ A is A and A @ Identity(("N",)) is A
-    assert simplified_chain(Identity(("N",)), Identity()).ishape == ("N",)
+    assert compose(Identity(("N",)), Identity()).ishape == ("N",)
     assert isinstance(Identity(("N",)) @ Identity(("N",)), Identity)
     rename = Identity(("M",), ("K",))
     assert (rename @ A).flatten() == [A, rename]
@@ -84,13 +85,13 @@ def test_numbers_that_are_extreme_stay_where_they_are() -> None:
 
 
 def test_as_few_numbers_are_left_as_go_into_one() -> None:
-    whole = simplified_chain(*[Scalar(100.0, ("N",))] * 7)
+    whole = compose(*[Scalar(100.0, ("N",))] * 7)
     assert [part.weight for part in whole.flatten() if isinstance(part, Scalar)] == [1e6, 1e6, 100]
 
 
 def test_one_number_that_is_used_twice_counts_twice() -> None:
     half = Scalar(0.5, ("N",))
-    assert simplified_chain(half, half).weight == 0.25
+    assert compose(half, half).weight == 0.25
 
 
 def numbers_in(linop: NamedLinop) -> list[complex]:
@@ -146,7 +147,7 @@ def test_sums_lose_their_zeros_but_no_size_that_only_they_know() -> None:
     with pytest.raises(ValueError, match=r"Zero: N must have size 3, got 2"):
         (loose + zero)(torch.ones(2))
     known = Diagonal(torch.ones(3), ("N",))
-    assert zero + known is known and simplified_sum(known, zero, zero) is known
+    assert zero + known is known and add(known, zero, zero) is known
     assert isinstance(zero + zero, Zero)
 
 
@@ -198,7 +199,7 @@ ARRAYS: tuple[Any, ...] = (torch.ones(3), np.ones(3), np.ones((3, 3)), [1.0, 2.0
 @pytest.mark.parametrize("number", NUMBERS)
 def test_numbers_are_not_added_and_the_error_says_what_to_add(number: Any) -> None:
     A: Any = matrix()
-    for add in (
+    for wrong_sum in (
         lambda: A + number,
         lambda: number + A,
         lambda: A - number,
@@ -210,7 +211,7 @@ def test_numbers_are_not_added_and_the_error_says_what_to_add(number: Any) -> No
             match=r"Dense \(N\) -> \(M\): the operand of [+-] must be an operator, got .*; add a "
             r"multiple of the identity, A \+ c \* Identity\(\('N',\)\)",
         ):
-            add()  # type: ignore[no-untyped-call]
+            wrong_sum()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("number", NUMBERS)

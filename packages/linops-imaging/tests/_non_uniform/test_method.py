@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from linops_core import Interpolate
 from linops_imaging import NUFFT
-from linops_imaging._non_uniform import _method
-from linops_imaging._non_uniform._method import plans_are_faster
+from linops_imaging._non_uniform import _finufft, _nufft
+from linops_imaging._non_uniform._gridded import ByInterpolation
+from linops_imaging._non_uniform._method import Wanted
 
 pytest.importorskip("finufft")
 
@@ -58,14 +60,35 @@ def test_finufft_keeps_a_tol_that_a_table_does_not() -> None:
     assert method_of(65536, tol=1e-5, batch=()) == "finufft"
 
 
-@pytest.mark.parametrize("has_table", [True, False])
-def test_on_a_gpu_a_table_is_taken_if_there_is_one(
-    has_table: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_there", [True, False])
+def test_on_other_devices_a_table_is_taken_if_there_is_one(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for is_there in (True, False):
-        monkeypatch.setattr(_method, "is_installed", lambda _, is_there=is_there: is_there)
-        result = plans_are_faster((8, 8), 1e-2, "cuda", is_for_coils=True, has_table=has_table)
-        assert result == (is_there and not has_table)
+    monkeypatch.setattr(_finufft, "is_installed", lambda _: is_there)
+    locs = torch.zeros(9, 3, device="meta")
+    assert NUFFT(locs, (4, 4, 4), ("K",)).method == "table"
+    without = NUFFT(locs, (4, 4, 4), ("K",), table_budget=9)
+    assert without.method == ("finufft" if is_there else "interpolate")
+
+
+def test_a_further_method_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(ByInterpolation):
+        name = "mine"
+        goes_by_tol = True
+
+        def rank(self, wanted: Wanted) -> int:
+            return -1
+
+        def note(self, interpolate: Interpolate) -> str:
+            return self.name
+
+    monkeypatch.setattr(_nufft, "METHODS", {**_nufft.METHODS, "mine": Mine()})
+    assert method_of(64, 64) == method_of(64, 64, method="mine") == "mine"
+    assert method_of(64, 64, tol=None, width=5.0) == "table"
+    with pytest.raises(ValueError, match='method="mine" must be given without oversamp and width'):
+        method_of(64, 64, method="mine", tol=None, width=5.0)
+    with pytest.raises(ValueError, match=r"method must be one of .*'mine'.*, got 'yours'"):
+        method_of(64, 64, method="yours")
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

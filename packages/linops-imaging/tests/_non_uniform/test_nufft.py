@@ -373,7 +373,7 @@ LOCS = torch.zeros(3, 2)
         ({"locs": LOCS + 2.1}, ValueError, r"in \[-N / 2, N / 2\] .* radians .* larger grid"),
         ({"locs": torch.zeros(3, 3)}, ValueError, r"must have size 2 for images of \(4, 4\)"),
         ({"grid_size": (4, 4, 4, 4)}, ValueError, "grid_size must be 1 or 2 or 3 positive"),
-        ({"output_shape": ()}, ValueError, r"output_shape must have 1 dimensions, got \(\)"),
+        ({"output_shape": ()}, ValueError, r"output_shape must have 1 dimensions for .*, got \(\)"),
         ({"output_shape": ("A", "B")}, ValueError, "output_shape must have 1 dimensions"),
         ({"output_shape": ("...",)}, ValueError, "output_shape must have 1 dimensions"),
         ({"output_shape": ("Nx",)}, ValueError, "must have different names"),

@@ -136,6 +136,11 @@ def test_another_scale_is_refused() -> None:
         interop.from_mrinufft(operator(scale=0.05))
 
 
+def test_a_source_that_gives_zeros_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"from_mrinufft: the source must compute what the"):
+        interop.from_mrinufft(operator(scale=0.0))
+
+
 @pytest.mark.parametrize("norm", [None, "ortho"])
 def test_a_module_of_torchkbnufft(norm: Any) -> None:
     sizes, table = torch.tensor([4, 5]), torch.ones(1, dtype=torch.complex128)
@@ -147,6 +152,8 @@ def test_a_module_of_torchkbnufft(norm: Any) -> None:
     maps = random(1, 2, 4, 5)
     S = interop.from_torchkbnufft(module, omega, maps, norm, "Coil")
     torch.testing.assert_close(S(x), module(x[:, None] * maps[0], omega, norm), rtol=0, atol=1e-4)
+    with pytest.raises(ValueError, match=r"smaps must be the maps of one image, .* \(2, 2, 4, 5\)"):
+        interop.from_torchkbnufft(module, omega, maps.expand(2, 2, 4, 5), norm)
     with pytest.raises(ValueError, match=r"from_torchkbnufft: norm must be None or \"ortho\", got"):
         interop.from_torchkbnufft(module, omega, norm="forward")
 

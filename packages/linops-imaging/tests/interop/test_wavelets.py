@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
@@ -50,6 +51,15 @@ class TestFilterBank(BaseNamedLinopTests):
         return interop.from_pywt("db2", ("Nx", "Ny"), (7, 6), level=2)
 
 
+def test_filters_count_and_not_the_name() -> None:
+    bank = [2 * np.array(taps) for taps in pywt.Wavelet("db2").filter_bank]
+    wavelet = pywt.Wavelet("haar", filter_bank=bank)
+    A = interop.from_pywt(wavelet, ("N",), [8], "periodization", 1)
+    x = random(8)
+    expected, _ = pywt.coeffs_to_array(pywt.wavedecn(x.numpy(), wavelet, "periodization", 1))
+    torch.testing.assert_close(A(x), torch.from_numpy(expected))
+
+
 def test_whole_periods_are_our_wavelet() -> None:
     given: Any = {"mode": "periodization", "level": 2}
     assert isinstance(interop.from_pywt("db2", ("N",), [8], **given), Wavelet)
@@ -89,3 +99,5 @@ def test_ptwt_is_compared(factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_signal_too_short_for_a_level_is_refused() -> None:
     with pytest.raises(ValueError, match=r"from_pywt: level must be at least 1, got 0 for sizes"):
         interop.from_pywt("db4", ("N",), [5])
+    with pytest.raises(TypeError, match=r"from_pywt: level must be an integer, got 1\.5"):
+        interop.from_pywt("db4", ("N",), [5], level=1.5)  # type: ignore[arg-type]

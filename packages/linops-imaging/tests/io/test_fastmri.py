@@ -125,6 +125,7 @@ def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ([-1], ValueError, "slices must be at least 0, got -1"),
         ([], ValueError, "slices must have a number, got none"),
         ([0.5], TypeError, r"slices must be an integer, got 0\.5"),
+        (1, TypeError, "slices must be a sequence of integers, got 1"),
     ):
         with pytest.raises(error, match=f"read_fastmri: {match}"):
             read_fastmri(path, slices)  # type: ignore[arg-type]

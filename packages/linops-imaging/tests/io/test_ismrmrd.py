@@ -558,6 +558,8 @@ def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_ismrmrd(path, encoding=1)
     with pytest.raises(ValueError, match=r"'b' in / must be a Group .*; there are \['dataset'\]"):
         read_ismrmrd(path, dataset="b")
+    with pytest.raises(TypeError, match=r"where must be a mapping of names to numbers, got \[1\]"):
+        read_ismrmrd(path, where=[1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"where must name some of .*, got \['version'\]"):
         read_ismrmrd(path, where={"version": 1})
     with pytest.raises(TypeError, match=r"where\['set'\] must be a real number, got 'a'"):

@@ -233,12 +233,16 @@ def test_places_that_are_no_volume_are_refused() -> None:
         ({"kspace": torch.ones(2, 3, 4)}, r"must be complex with the axes \(C, \[Z,\] Y, X\), got"),
         ({"kspace": grid(3, 4)}, r"complex64 of the shape \(3, 4\)"),
         ({"fov": (1, 1)}, r"fov must be three lengths in mm, got \(1, 1\)"),
-        ({"fov": (1, 1, 0)}, "fov must be three lengths in mm"),
+        ({"fov": (1, 1, 0)}, "IsmrmrdScan: fov must be positive and finite, got 0"),
         ({"mask": torch.ones(4, dtype=torch.bool)}, r"of the shape \(3,\) and have a line, got"),
         ({"mask": torch.zeros(3, dtype=torch.bool)}, "and have a line"),
         ({"dwell_time": 0.0}, "dwell_time must be positive and finite, got 0.0"),
-        ({"recon_size": (2, 3)}, r"recon_size must be three integers from 1 to \(4, 3, 1\), got"),
-        ({"recon_size": (5, 3, 1)}, r"got \(5, 3, 1\)"),
+        ({"recon_size": (2, 3)}, r"recon_size must be 3 positive integers, got \(2, 3\)"),
+        (
+            {"recon_size": (2.0, 3, 1)},
+            r"recon_size must be 3 positive integers, got \(2\.0, 3, 1\)",
+        ),
+        ({"recon_size": (5, 3, 1)}, r"recon_size must be at most \(4, 3, 1\), got \(5, 3, 1\)"),
     ],
 )
 def test_errors_of_grids(arguments: dict[str, Any], message: str) -> None:
@@ -272,6 +276,16 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:
         ({"dwell_time": float("nan")}, "dwell_time must be positive and finite, got nan"),
         ({"counters": {}}, "counters must be kspace_encode_step_1, .* segment, got"),
         ({"discarded": torch.full((6, 2), 3)}, "discarded must be at most 4 samples of a line"),
+        ({"discarded": torch.zeros(6, 3)}, r"discarded must have the shape \(6, 2\), got \(6, 3\)"),
+        (
+            {"is_reversed": torch.tensor([True])},
+            r"is_reversed must have the shape \(6,\), got \(1,\)",
+        ),
+        (
+            {"kspace": scan.kspace.real},
+            r"kspace must be complex, \(C, L, X\), got torch.float32 of",
+        ),
+        ({"kspace": scan.kspace[0]}, r"kspace must be complex, .* of the shape \(6, 4\)"),
         ({"header": ""}, "the header must be XML, got"),
         ({"details": {"other": torch.zeros(6)}}, "details must be fields of the standard, got"),
         (

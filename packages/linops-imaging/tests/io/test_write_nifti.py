@@ -49,9 +49,11 @@ def test_lazy_views_are_written_as_they_are(tmp_path: Path) -> None:
         assert torch.equal(read_nifti(tmp_path / "a.nii")[0], image.detach())
 
 
-def test_a_shear_has_no_qform(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0.0, 200.0])
+def test_a_shear_has_no_qform(tmp_path: Path, place: float) -> None:
     affine = AFFINE.clone()
-    affine[0, 0] = 0.5
+    affine[0, 0] = 0.125  # an eighth of a voxel, and of the last voxels more
+    affine[:3, 3] = place
     write_nifti(tmp_path / "a.nii", torch.ones(2, 3, 4), affine)
     _, result, codes = read_nifti(tmp_path / "a.nii", return_codes=True)
     assert torch.equal(result, affine) and codes == {"sform": 1, "qform": 0}
@@ -62,6 +64,8 @@ def test_times_and_units(tmp_path: Path) -> None:
     header = nibabel.load(tmp_path / "a.nii").header
     assert header.get_zooms() == (1, 2, 3, 1.5)
     assert header.get_xyzt_units() == ("mm", "sec")
+    write_nifti(tmp_path / "a.nii", torch.ones(2, 3, 4), AFFINE, time_step=1.5)
+    assert nibabel.load(tmp_path / "a.nii").header["pixdim"][4] == 1.5
     write_nifti(tmp_path / "a.nii", torch.ones(2, 3, 4), AFFINE)
     assert nibabel.load(tmp_path / "a.nii").header.get_xyzt_units() == ("mm", "unknown")
 

@@ -740,8 +740,11 @@ def test_names_that_are_no_batch_dimensions_are_refused() -> None:
     F = FFT(1, grid_shapes=(("N",), ("N",)))
     with pytest.raises(ValueError, match=r"N must be a batch dimension of A, .*, got opaque \("):
         solve(F, y, batch_dims="N")
-    with pytest.raises(ValueError, match=r"batch_dims must be between 0 and the 2 axes .*, got 3"):
+    with pytest.raises(ValueError, match=r"batch_dims must be at most the 2 axes .*, got 3"):
         solve(A, y, batch_dims=3)
+    for wrong in (True, 1.0, None):
+        with pytest.raises(TypeError, match=r"batch_dims must be an integer, got"):
+            solve(A, y, batch_dims=wrong)
     with pytest.raises(TypeError, match=r"batch_dims must be a number for a function"):
         solve(lambda x: x, y, batch_dims="N")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import linops_solvers as alg
 from linops_core import DCT
+from linops_core.siblings import real_parts
 
 CENTER = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
 # Arguments for maps that need some, or act in another way with them.
@@ -113,6 +114,31 @@ def test_an_infinite_step_gives_the_limit(
     result = proximal(z, math.inf)
     assert result.dtype == dtype
     torch.testing.assert_close(result, proximal(z, 1e12), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(("make", "arguments"), MAPS)
+def test_gradients_are_finite_at_any_scale(
+    make: Any, arguments: tuple[Any, ...], is_complex: bool
+) -> None:
+    """Also those of the branch that is not taken, of zeros, and below the range of the dtype."""
+    if is_complex and make in ONLY_REAL:
+        return
+    proximal, dtype = make(*arguments), torch.complex64 if is_complex else torch.float32
+    wide = torch.randn(4, 3, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    for scale in (0.0, 1e-40, 1e-36, 1e-25, 1e-19, 1e-8, 1.0, 1e8, 1e18, 1e35):
+        z = (scale * wide).requires_grad_()
+        (gradient,) = torch.autograd.grad(real_parts(proximal(z, 0.7)).sum(), z)
+        assert gradient.isfinite().all(), scale
+
+
+@pytest.mark.parametrize(("make", "arguments"), MAPS)
+def test_a_step_that_is_learned_has_its_gradient(make: Any, arguments: tuple[Any, ...]) -> None:
+    proximal, step = make(*arguments), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    z = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(proximal(z, step).detach(), proximal(z, 0.7))
+    if proximal(z, step).requires_grad:  # not of projections, and of l0
+        assert torch.autograd.gradcheck(lambda step: proximal(z, step), step)
 
 
 @pytest.mark.parametrize("make", PENALTIES)

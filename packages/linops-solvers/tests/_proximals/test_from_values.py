@@ -110,6 +110,11 @@ def test_a_map_that_is_not_that_of_its_value() -> None:
         from_proximal(fourth, cut, SHAPE, by_value=True)
 
 
+def test_a_shape_may_have_no_entries() -> None:
+    result = from_proximal(fourth, fourth_map, (0, 3))
+    assert result(torch.empty(0, 3), 1.0).shape == (0, 3)
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="from_proximal: dtype must be float64 or complex128, got"):
         from_proximal(fourth, fourth_map, SHAPE, dtype=torch.float32)

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from linops_core import FFT
-from linops_solvers import estimate_diagonal, estimate_trace, operator_norm, svd
+from linops_solvers import Space, estimate_diagonal, estimate_trace, operator_norm, svd
+
+
+@pytest.mark.parametrize("systems", [(-1,), (2,), (0, 5)])
+def test_axes_of_systems_that_vectors_do_not_have_are_refused(systems: tuple[int, ...]) -> None:
+    x, space = torch.ones(2, 3), Space(systems=systems)
+    for function, count in ((Space.norm, 1), (Space.inner, 2), (Space.unit, 1)):
+        with pytest.raises(ValueError, match=r"systems must be axes of the vectors, .* \(2, 3\)"):
+            function(space, *[x] * count)
 
 
 def test_every_function_takes_sizes_or_a_tensor_like_the_input() -> None:

@@ -154,3 +154,11 @@ def test_it_compiles_without_a_break() -> None:
 def test_bounds_and_degrees_out_of_range_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=rf"polynomial_preconditioner: {message}"):
         polynomial_preconditioner(lambda x: x, *arguments)
+
+
+def test_an_operator_between_spaces_of_different_sizes_is_refused() -> None:
+    A = Dense(torch.ones(3, 2), ("M", "N"), ("N",), ("M",))
+    with pytest.raises(
+        ValueError, match=r"polynomial_precond.*: A must map a space .*give A\.N of"
+    ):
+        polynomial_preconditioner(A, 2)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linops_core import NamedLinop, SplitError
-from linops_core.siblings import same_space
+from linops_core.siblings import is_size, same_space
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._tiled import Tiled
 from ._tiles import Part, Tiles
+
+Lengths: TypeAlias = Mapping[str, Sequence[int]] | Mapping[NamedDimension, Sequence[int]]
+"""The length of each tile along each of some dimensions."""
 
 
 def assemble(
     linops: NDArray[np.object_],
     batch_dims: Sequence[NamedDimension | str],
     *,
-    lengths: Mapping[NamedDimension, Sequence[int]] | None = None,
+    lengths: Lengths | None = None,
 ) -> NamedLinop:
     """Return the operator that consists of some tiles.
 
@@ -44,10 +48,10 @@ def assemble(
     Raises
     ------
     SplitError
-        If the number of names differs from the number of axes, if there are no tiles, or if the
-        length of a tile is not known.
+        If the names are not one for each axis, if there are no tiles, or if the length of a tile
+        is not known, or ``lengths`` has others than a positive integer for each tile.
     TypeError
-        If the tiles are not in an array, or one is not an operator.
+        If the tiles are not in an array, one is not an operator, or ``lengths`` is not a mapping.
     ValueError
         If the tiles have different shapes, or their sizes do not fit.
 
@@ -64,11 +68,13 @@ def assemble(
     if not isinstance(linops, np.ndarray):
         raise TypeError(f"assemble: linops must be an array of tiles, got {type(linops)}")
     dims = [ND.infer(dim) for dim in batch_dims]
-    if linops.ndim != len(dims) or linops.size == 0:
+    if linops.ndim != len(dims) or len({*dims}) < len(dims) or linops.size == 0:
         raise SplitError(
             f"assemble: there must be one axis of tiles per dimension of "
             f"({', '.join(map(str, dims))}), got tiles of shape {linops.shape}"
         )
+    known: Lengths = {} if lengths is None else lengths
+    _check_lengths(known, dict(zip(dims, linops.shape, strict=True)))
     tiles = same_space("assemble", [*linops.flat], frozenset(dims))
     if len(tiles) == 1:
         return tiles[0]
@@ -77,7 +83,7 @@ def assemble(
         grid[position] = tile  # one by one, because NumPy would unpack compositions
     pieces = {}
     for axis, dim in enumerate(dims):
-        if grid.shape[axis] > 1 and (along := _slices(dim, grid, axis, (lengths or {}).get(dim))):
+        if grid.shape[axis] > 1 and (along := _slices(dim, grid, axis, known.get(dim))):
             pieces[dim] = along
     parts = [
         Part(
@@ -89,6 +95,21 @@ def assemble(
     whole = {dim: along[-1].stop for dim, along in pieces.items()}
     shape = NamedShape(tiles[0].ishape, tiles[0].oshape)
     return Tiled(Tiles(shape, parts, whole).without_zeros())
+
+
+def _check_lengths(lengths: Lengths, n_tiles: Mapping[NamedDimension, int]) -> None:
+    """Raise if lengths are not those of the tiles along each dimension."""
+    if not isinstance(lengths, Mapping):
+        raise TypeError(
+            f"assemble: lengths must be a mapping of dimension to lengths, got {lengths!r}"
+        )
+    for dim, given in lengths.items():
+        along, n = np.array(given, dtype=object), n_tiles.get(ND.infer(dim))
+        if along.shape != (n,) or not all(map(is_size, along)):
+            raise SplitError(
+                f"assemble: lengths of {dim} must be positive integers, one for each of "
+                f"{n or 'no'} tiles along it, got {given!r}"
+            )
 
 
 def _slices(

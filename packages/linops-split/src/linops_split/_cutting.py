@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from linops_core import NamedLinop, Window
-from linops_core.siblings import tile_of
+from linops_core import NamedLinop, Window, Zero
+from linops_core.siblings import acts_as, tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed
@@ -55,7 +55,10 @@ def cut_into_parts(
         sizes = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
         of_outer = {dim: length for dim, length in sizes.items() if length is not None}
         lengths = {**tiles.lengths, **lengths, **of_outer}
-    return Tiles(linop.shape, parts, lengths).without_zeros()
+    table = Tiles(linop.shape, parts, lengths).without_zeros()
+    # A Zero has the dtype of its input, and this operator may have another one.
+    is_zero = all(acts_as(each, Zero) for each in table.linops)
+    return Tiles(linop.shape, [Part(linop)], {}) if is_zero else table
 
 
 def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:

@@ -66,7 +66,9 @@ class Tiled(Composite):
     Raises
     ------
     TypeError
-        If ``tiles`` is not a `Tiles`, or ``tqdm_kwargs`` is not a mapping.
+        If ``tiles`` is not a `Tiles` of operators, or ``tqdm_kwargs`` is not a mapping.
+    ValueError
+        If there is no part, a part has another shape, or a slice is not within its length.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Tiles, Part)
@@ -88,6 +90,7 @@ class Tiled(Composite):
     ) -> None:
         if not isinstance(tiles, Tiles):
             raise TypeError(f"{type(self).__name__}: tiles must be Tiles, got {type(tiles)}")
+        tiles.check(type(self).__name__)
         check_tqdm_kwargs(type(self).__name__, tqdm_kwargs)
         super().__init__(tiles.shape, ())
         for part in tiles.parts:

@@ -93,13 +93,39 @@ class Tiles:
         """Return the attributes, without those that can be computed again."""
         return {"shape": self.shape, "parts": self.parts, "lengths": self.lengths}
 
+    def check(self, owner: str) -> None:
+        """Raise if a part is not an operator between slices of the input and output of A."""
+        if not self.parts:
+            raise ValueError(f"{owner}: tiles must have at least one part, got none")
+        for part in self.parts:
+            if not isinstance(part, Part) or not isinstance(part.linop, NamedLinop):
+                raise TypeError(f"{owner}: tiles must have Parts with NamedLinops, got {part!r}")
+            if (part.linop.ishape, part.linop.oshape) != (self.shape.ishape, self.shape.oshape):
+                raise ValueError(
+                    f"{owner}: each part must have the shape {self.shape}, got "
+                    f"{part.linop.signature}"
+                )
+            for dim, piece in part.window.items():
+                length, bounds = self.lengths.get(dim), (piece.start, piece.stop)
+                is_inside = None not in bounds and 0 <= bounds[0] < bounds[1] <= (length or 0)
+                if piece.step not in (None, 1) or not is_inside:
+                    raise ValueError(
+                        f"{owner}: slices of {dim} must have no step and be within its length in "
+                        f"tiles.lengths, {length}, got {piece}"
+                    )
+
     @cached_property
     def linops(self) -> list[NamedLinop]:
         """The operator of each part."""
         return [part.linop for part in self.parts]
 
     def without_zeros(self) -> Tiles:
-        """Return the table without zero parts; keep the first part if all are zero."""
+        """Return the table without zero parts; keep the first part if all are zero.
+
+        Beside a real part, zeros of a complex input make the output complex, so they stay.
+        """
+        if not all(linop.is_complex_linear for linop in self.linops):
+            return self
         parts = [part for part in self.parts if not acts_as(part.linop, Zero)]
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 

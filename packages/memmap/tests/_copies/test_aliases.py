@@ -269,6 +269,11 @@ def jagged(lengths: bool) -> torch.nn.Module:
     return Holder(j=torch.nested.nested_tensor(parts, layout=torch.jagged))
 
 
+def views_through_jagged() -> torch.nn.Module:
+    nested = torch.nested.nested_tensor([torch.ones(2, 2), torch.ones(1, 2)], layout=torch.jagged)
+    return Holder(v=nested.values()[:2], j=nested)
+
+
 def trained_sparse() -> torch.nn.Module:
     module = Holder(w=torch.nn.Parameter(torch.eye(2).to_sparse_csr()))
     (module.w @ torch.ones(2, 1)).sum().backward()
@@ -277,7 +282,14 @@ def trained_sparse() -> torch.nn.Module:
 
 @BETA
 @pytest.mark.parametrize(
-    "make", [flat_gradients, lambda: jagged(True), lambda: jagged(False), trained_sparse]
+    "make",
+    [
+        flat_gradients,
+        lambda: jagged(True),
+        lambda: jagged(False),
+        views_through_jagged,
+        trained_sparse,
+    ],
 )
 def test_memory_that_torch_holds_for_the_module_itself_is_no_alias(
     make: Callable[[], torch.nn.Module],

@@ -917,10 +917,17 @@ def test_writes_are_counted_together_across_the_modules_of_a_larger_copy_and_of_
     memory_map.release("cpu")
 
 
-def test_copies_made_in_inference_mode_count_nothing() -> None:
+@pytest.mark.parametrize("name", sorted(COPIES.keys() - {"inner"}))  # a layer does not copy itself
+def test_what_is_copied_or_moved_in_inference_mode_can_be_trained(name: str) -> None:
+    layer = torch.nn.Linear(2, 2)
     with torch.inference_mode():
-        made = memory_aware_deepcopy(flat_pair())
-        assert overlaps(made.a, made.b) and made.a.is_inference()
+        made = COPIES[name](layer)
+        assert torch.is_inference_mode_enabled()
+    made(torch.ones(1, 2, dtype=made.weight.dtype)).sum().backward()
+    assert made.weight.grad is not None
+
+
+def test_copies_of_tensors_of_inference_mode_share_memory() -> None:
     with torch.inference_mode():
         module = Copier(a=(flat := torch.zeros(4))[:3], b=flat[1:])
     made = memory_aware_deepcopy(module)

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from memmap import overlaps
-from memmap.borrow import OwnershipError, SharedVariable, _memory, shared
+from memmap.borrow import (
+    In,
+    Out,
+    OwnershipError,
+    SharedVariable,
+    _memory,
+    function,
+    shared,
+    variable,
+)
 from memmap.borrow._memory import owner_of
 from memmap.dataflow import Tensor, TensorView, compute_view_footprint
 from memmap.dataflow.testing import tensor_views
@@ -255,3 +264,29 @@ def test_a_flag_that_is_no_truth_value_is_refused() -> None:
         variable.get_value(borrow=yes)
     with pytest.raises(TypeError, match=r"^x: return_internal_type must be"):
         variable.get_value(return_internal_type=yes)
+
+
+@pytest.mark.parametrize("borrow", [False, True])
+def test_values_of_inference_mode_are_updated_in_it_and_outside(borrow: bool) -> None:
+    with torch.inference_mode():
+        array, tensor = np.zeros(2), torch.zeros(2)
+        of_array, of_tensor = shared(array, borrow), shared(tensor, borrow)
+        assert of_array.borrowed is borrow and not of_tensor.borrowed
+        of_array.set_value(np.ones(3), borrow)
+    step = function([], [], updates={s: s + 1 for s in (of_array, of_tensor)})
+    for mode in (True, False):
+        with torch.inference_mode(mode):
+            step()
+    assert of_array.tensor.tolist() == [3, 3, 3] and of_tensor.tensor.tolist() == [2, 2]
+
+
+def test_arguments_of_inference_mode_are_not_overwritten() -> None:
+    x = variable("x")
+    double = function([In(x, mutable=True)], Out(2 * x, borrow=True))
+    with torch.inference_mode():
+        ones = torch.ones(2)
+        results = [double(ones)]
+    results.append(double(ones))
+    for result in results:
+        assert isinstance(result, torch.Tensor) and result.tolist() == [2, 2]
+    assert ones.tolist() == [1, 1]

@@ -160,7 +160,7 @@ def _with_ellipses(singles: Dims, pattern: Dims, other: Dims) -> Dims:
     dims: list[NamedDimension] = []
     for position in range(len(singles) + 1):
         longer = (*word[:position], new, *word[position:])
-        # In a run of wildcards all places are equivalent: use the last one.
+        # In a run of wildcards all positions are equivalent: use the last one.
         is_last = position == len(singles) or not is_any(singles[position])
         if is_last and Alignment(longer, pattern).exists and Alignment(longer, other).exists:
             dims.append(RUN)

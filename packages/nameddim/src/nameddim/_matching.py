@@ -143,9 +143,9 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     matches : bool
     mapping : dict of NamedDimension to tuple of NamedDimension
         The dimensions that each wildcard of `a` stands for: one for ``"()"``, any number for
-        ``"..."``. If `b` has a wildcard at this place, the entry has the wildcard of `a`. The
+        ``"..."``. If `b` has a wildcard at this position, the entry has the wildcard of `a`. The
         mapping is empty if `a` and `b` match in more than one way. It has no entry for a wildcard
-        that stands for different dimensions at different places.
+        that stands for different dimensions at different positions.
 
     Examples
     --------

@@ -9,11 +9,13 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._arithmetic import rules
 from .._base._cutting import overridable, tiles_at
-from .._base._dimensions import Side
+from .._base._dimensions import SIDES, Side
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import composition_dims, equal_places_side_by_side
+from .._base._question import acts_as
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
@@ -25,7 +27,7 @@ from ._over_processes import check_shares_pass
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
 from ._threads import check_workers, combine_on_threads
-from ._zero import lengths_of, zero_between
+from ._zero import Zero, lengths_of, zero_between
 
 
 class Add(Composite):
@@ -112,6 +114,31 @@ class Add(Composite):
         tiles = iter(self.with_operands_of_each(filter(None, sums)))
         for window, parts in zip(windows, sums, strict=True):
             yield next(tiles) if parts else zero_between(self, lengths_of(window))
+
+
+def add(*linops: NamedLinop) -> NamedLinop:
+    """Return the simplified sum of the operators."""
+    terms = same_space("Add", with_outputs_alike(linops))
+    for number in [i for i, term in enumerate(terms) if acts_as(term, Zero)][::-1]:
+        others = [*terms[:number], *terms[number + 1 :]]
+        if others and _adds_no_size(terms[number], others):
+            terms = others
+    result = terms[0] if len(terms) == 1 else Add(*terms)
+    every = all(linop.is_endomorphism for linop in linops)
+    return result.as_endomorphism() if every else result
+
+
+rules.add = add
+
+
+def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
+    """Whether each length that ``zero`` knows is known by one of ``others``."""
+    for side in SIDES:
+        of_others = [other.sizes(side) for other in others]
+        for position, size in enumerate(zero.sizes(side)):
+            if size is not None and all(sizes[position] is None for sizes in of_others):
+                return False
+    return True
 
 
 @totals_of.register(Add)

@@ -1,4 +1,4 @@
-"""Composition: one operator after another."""
+"""Composition: one operator after another, and what it simplifies to."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from .._base._totals import Totals, totals_of
 from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
-from ._identity import Identity
+from ._identity import Identity, is_identity, knows_more
 from ._normal import fit_inner
 from ._over_processes import check_shares_pass
-from ._scalar import Scalar, is_number, is_real_number
+from ._scalar import Scalar, is_number, is_real_number, with_few_numbers
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
+from ._zero import Zero
 
 
 class Chain(Composite):
@@ -111,7 +112,7 @@ class Chain(Composite):
         Numbers that commute with all operands are moved to the front, so that they do not hide a
         closed form.
         """
-        if inner is not None:  # names and sizes fit along the chain, or the message names it
+        if inner is not None:  # fitted to all of the chain, so that an error names the chain
             _, inner = fit_inner(self, inner)
         operands = self.linops if inner is None else (*self.linops, inner)
         all_commute = all([operand.is_complex_linear for operand in operands])
@@ -205,6 +206,67 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
+def compose(*linops: NamedLinop) -> NamedLinop:
+    """Return the simplified composition; the first operator is applied first."""
+    if len(linops) == 1:
+        return linops[0]
+    every = all(linop.is_endomorphism for linop in linops)
+    operands, composition = fit_whole(named_in_order(linops))
+    kinds = {type(linop) for linop in operands}  # a long chain has few classes
+    if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
+        result = _without_zeros(operands, composition) or _simplified(operands, composition, every)
+    else:
+        result = chain_without_check(operands, composition, every)
+    return result.as_endomorphism() if every else result
+
+
+def _without_zeros(
+    operands: Sequence[NamedLinop], composition: CompositionDims
+) -> NamedLinop | None:
+    """Return the Zero for a chain that contains one, if all sizes are known."""
+    if not any(acts_as(linop, Zero) for linop in operands):
+        return None
+    zero = Zero.like(chain_without_check(operands, composition, False))
+    return zero if zero is not None and zero.is_complete else None
+
+
+def _simplified(
+    operands: Sequence[NamedLinop], composition: CompositionDims, is_endomorphism: bool
+) -> NamedLinop:
+    """Return the chain without identities, and with few scalars."""
+    kept: dict[int, NamedLinop] = {}
+    for number, linop in enumerate(operands):
+        if not is_identity(linop) or knows_more(linop, [*kept.values()], operands[number + 1 :]):
+            kept[number] = linop
+    kept = with_few_numbers(kept)
+    if not kept:
+        return Identity(operands[0].ishape)
+    if len(kept) == 1:
+        return next(iter(kept.values()))
+    return chain_without_check([*kept.values()], composition.among([*kept]), is_endomorphism)
+
+
+def power(linop: NamedLinop, exponent: int) -> NamedLinop:
+    """Return the operator applied ``exponent`` times."""
+    if exponent < 0:
+        raise ValueError(
+            f"{linop.signature}: the exponent of a power must not be negative, got {exponent}"
+        )
+    if not linop.is_endomorphism:
+        raise ValueError(
+            f"{linop.signature}: an operator must map a space to itself to have powers, with the "
+            f"same names and sizes, got input sizes {linop.sizes('input')} and output sizes "
+            f"{linop.sizes('output')} (None: not known)"
+        )
+    if exponent == 0:
+        one = compose(Identity.on_input_of(linop), Identity(linop.ishape, linop.oshape))
+        return one.as_endomorphism()
+    return compose(*[linop] * exponent)
+
+
+rules.compose, rules.power = compose, power
+
+
 def chain_without_check(
     operands: Sequence[NamedLinop], composition: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
@@ -224,7 +286,7 @@ def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
         else:
             before.append(number)
             after.insert(0, number.H)
-    return rules.compose(*before, linop, *after) if numbers else linop
+    return compose(*before, linop, *after) if numbers else linop
 
 
 def _flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
@@ -241,18 +303,19 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
 
     Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
-    # Not one attempt inside the handler of another: its traceback would show every attempt.
+    # The next attempt is not inside the handler, so that its traceback does not show this one.
     try:
         return _inlined(*fit(linops))
     except ValueError:
         pass
-    # Operands of a chain from a space to itself would not land on the order of its input.
+    # A chain from a space to itself stays whole: its operands, fitted one by one, may return the
+    # dimensions in another order than its input has.
     rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
     try:
         return _inlined(*fit([*chain.from_iterable(rows)]))
     except ValueError as error:
         refusal = error
-    fit(_flat(linops))  # whose message names the operands
+    fit(_flat(linops))  # raises an error that names the operands
     raise refusal
 
 
@@ -295,7 +358,8 @@ def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
                 fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
             except ValueError:
                 pair, n_fits = fitted_neighbours(before, after), n_fits - 1
-                if pair is None or n_fits < 0:  # or two neighbours change one back and forth
+                # Without a limit, two neighbours could fit the operator between them in turn.
+                if pair is None or n_fits < 0:
                     raise ValueError(f"Chain: {why_not_neighbours(before, after)}") from None
                 fitted[i : i + 2] = pair
             changed |= fitted[i] is not before or fitted[i + 1] is not after

@@ -178,7 +178,7 @@ class Composite(NamedLinop):
         """Return one composition for each sequence of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
         if shape is None:
-            attributes["_is_endomorphism"] = False  # a tile is between slices of the space
+            attributes["_is_endomorphism"] = False  # the slices of input and output may differ
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
@@ -225,8 +225,8 @@ class Composite(NamedLinop):
     @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
-        n_places = len(dims_of(self._shape, side))
-        return tuple([_length_of(self._source(side, position)) for position in range(n_places)])
+        positions = range(len(dims_of(self._shape, side)))
+        return tuple([_length_of(self._source(side, position)) for position in positions])
 
     def _source(self, side: Side, position: int) -> LengthSource:
         """Return where the length at a position is known."""
@@ -273,14 +273,15 @@ class Composite(NamedLinop):
         """Return the numbers of the operands that have each dimension."""
         numbers = _NUMBERS.get(self)
         if numbers is None:
-            numbers = _NUMBERS.keep(self, {})
+            numbers = {}
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
                     numbers.setdefault(name, []).append(number)
+            _NUMBERS.keep(self, numbers)  # when it is complete: other threads may read it
         return numbers
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        return (x.shape,)  # operands check their own names
+        return (x.shape,)  # operands look at their own weights
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
@@ -295,13 +296,13 @@ class Composite(NamedLinop):
         other = self.with_operands(operands, self.shape.rename(names))
         new = {names[dim] for dim in names.keys() & self.dims}
         if len(new) == len(names.keys() & self.dims) and not new & self.dims - names.keys():
-            COMPOSITION_DIMS.keep(other, self._composition_dims())  # no two became one
+            COMPOSITION_DIMS.keep(other, self._composition_dims())  # no two dimensions got one name
         return other
 
     def _check_vector(self, x: object, side: Side) -> None:
         # Operands check the rest, and their messages have their names.
-        places = range(len(dims_of(self._shape, side)))
-        check_sizes(self, x, side, [self.own_length(side, position) for position in places])
+        positions = range(len(dims_of(self._shape, side)))
+        check_sizes(self, x, side, [self.own_length(side, position) for position in positions])
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and with its operands adapted."""

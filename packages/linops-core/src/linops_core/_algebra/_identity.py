@@ -32,7 +32,7 @@ class Identity(SliceableLinop):
     Raises
     ------
     ValueError
-        If the two shapes have different lengths, or a wildcard is not in the same place of both.
+        If the two shapes have different lengths, or a wildcard is not at the same position in both.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Identity(SliceableLinop):
         return None
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return that input and output have the same dimensions at the same places."""
+        """Return that input and output have the same dimensions at the same positions."""
         return [(position, position) for position in range(len(self.ishape))]
 
     def own_normal(self) -> NamedLinop:
@@ -127,6 +127,18 @@ class Identity(SliceableLinop):
 def is_identity(linop: NamedLinop) -> bool:
     """Whether ``linop`` is an Identity that renames nothing; compositions omit it."""
     return acts_as(linop, Identity) and linop.ishape == linop.oshape
+
+
+def knows_more(
+    identity: NamedLinop, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
+) -> bool:
+    """Whether an identity knows a length that the operators next to it do not."""
+    sides = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in before[-1:]]
+    following = [linop for linop in after if not is_identity(linop)][:1]
+    sides += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
+    dims = {dim for pairs in sides for dim, size in pairs if size is not None}
+    sizes_by_dim = zip(identity.ishape, identity.sizes("input"), strict=True)
+    return any(size is not None and dim not in dims for dim, size in sizes_by_dim)
 
 
 def is_unitary(linop: NamedLinop) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
+from .. import config
 from .._base._arithmetic import rules
 from .._base._copying import linked_copy
 from .._base._dimensions import (
@@ -29,6 +30,8 @@ from .._base._tile import Supports, Window
 from .._base._totals import Totals, totals_of
 from ._composite import operands_without_fftshift, supports_of
 from ._fitting import fitted_input, fitted_neighbours
+from ._identity import is_identity, knows_more
+from ._same_space import check_operands
 from ._wrapper import Wrapper
 
 
@@ -46,6 +49,11 @@ class Normal(Wrapper):
         output. ``NamedShape(linop.ishape)`` if the closed form can be sliced as the input of A.
     multiplies_by : {"numbers", "number"}, optional
         If A^H A multiplies each element with a number of its own, or all with the same number.
+
+    Raises
+    ------
+    TypeError
+        If ``linop`` is not an operator.
     """
 
     def __init__(
@@ -55,6 +63,7 @@ class Normal(Wrapper):
         *,
         multiplies_by: Literal["numbers", "number"] | None = None,
     ) -> None:
+        check_operands("Normal", [linop])
         super().__init__(linked_copy(linop), linop.shape.N if shape is None else shape)
         self.multiplies_by = multiplies_by
 
@@ -127,7 +136,7 @@ class Normal(Wrapper):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
-            return None  # its rows under other names than those of A
+            return None  # it has other names than A
         fitted = fitted_input(self.linop, dims)
         shape = NamedShape(dims)
         if self.oshape != self.ishape:
@@ -155,6 +164,20 @@ without_fftshift.register(Normal)(operands_without_fftshift)
 def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
     """Return A^H inner A in a closed form that the class of ``inner`` knows, or None."""
     return None
+
+
+def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
+    """Return A^H inner A, in closed form if there is no inner operator and A has one."""
+    if inner is None:
+        has_form = linop.normal_fn is not NamedLinop.normal_fn
+        return Normal(linop) if has_form else composed_normal(linop)
+    may_leave_out = is_identity(inner) and not knows_more(inner, [linop], [])
+    if may_leave_out and config.reduce_identity_in_normal:
+        return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
+    return normal_around(inner, linop) or composed_normal(linop, inner)
+
+
+rules.normal = normal
 
 
 def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._arithmetic import is_scalar
+from .._base._arithmetic import is_scalar, rules
 from .._base._copying import linked_copy
 from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
@@ -109,9 +109,8 @@ class Scalar(SliceableLinop):
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
-            is_real = isinstance(self.weight, (int, float))
-            squared = self.weight * self.weight if is_real else abs(self.weight) ** 2
-            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # avoids underflow
+            squared = (self.weight * self.weight.conjugate()).real
+            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # not rounded to zero
                 return Scalar(squared, self.ishape)
         return super().own_normal()
 
@@ -120,9 +119,18 @@ class Scalar(SliceableLinop):
         return linked_copy(self, NamedShape(("...",), weight_shape=()))
 
 
+def scale(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
+    """Return ``number`` times the operator."""
+    return rules.compose(linop, Scalar(number, linop.oshape))
+
+
+rules.scale = scale
+
+
 def may_be_moved(number: complex) -> bool:
     """Whether a number may be moved along a chain: products stay in range."""
-    return number == 0 or 1e-6 <= abs(number) <= 1e6
+    # Not abs(number), which Python refuses for a complex number that is not in range.
+    return number == 0 or 1e-6 <= max(abs(number.real), abs(number.imag)) <= 1e6
 
 
 def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
@@ -131,7 +139,7 @@ def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
 
 
 def with_few_numbers(linops: Mapping[int, NamedLinop]) -> dict[int, NamedLinop]:
-    """Return the operators by their places, with Python numbers multiplied into the last one.
+    """Return the operators by their numbers, with Python numbers multiplied into the last one.
 
     Numbers that are or would become very large or small stay, because operators between may
     compensate them. A complex number stays before an operator that is linear over the reals only.

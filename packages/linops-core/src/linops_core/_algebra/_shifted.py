@@ -64,6 +64,9 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     return unitary.H(_divided(z, scale * denominator, axes, normal))
 
 
+rules.solve_shifted = solve_shifted
+
+
 def _divided(z: Tensor, divisor: Tensor, axes: tuple[int, ...], normal: NamedLinop) -> Tensor:
     """Divide z entry by entry, after a Fourier transform along the axes."""
     if not axes:
@@ -159,7 +162,7 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
     column = normal(impulse)
     column = column.to(torch.promote_types(column.dtype, torch.float32))
     values = torch.fft.fftn(column, dim=axes).real
-    # Below the rounding of the largest one they are zero.
+    # Values below the rounding of the largest one count as zeros.
     noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax()
     return torch.where(values > noise, values, 0)
 

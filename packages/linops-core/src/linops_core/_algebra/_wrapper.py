@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._arithmetic import rules
 from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tiles_at
 from .._base._grid_questions import without_fftshift
@@ -16,6 +17,7 @@ from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
 from ._composite import Composite, operands_without_fftshift, supports_of
 from ._fitting import fitted_input
+from ._same_space import check_operands
 
 
 class Wrapper(Composite):
@@ -31,6 +33,11 @@ class Wrapper(Composite):
     shape : NamedShape, optional
         By default the shape of the operand.
     name : str, optional
+
+    Raises
+    ------
+    TypeError
+        If ``linop`` is not an operator.
 
     Examples
     --------
@@ -52,6 +59,7 @@ class Wrapper(Composite):
     def __init__(
         self, linop: NamedLinop, shape: NamedShape | None = None, name: str | None = None
     ) -> None:
+        check_operands(type(self).__name__, [linop])
         super().__init__(linop.shape if shape is None else shape, [linop], name)
         self._is_endomorphism = linop.is_endomorphism
 
@@ -107,3 +115,6 @@ class Conjugate(Wrapper):
     def own_normal(self) -> NamedLinop:
         """Return the conjugate of A's normal, so that a closed form is found."""
         return self.linop.normal().conj()
+
+
+rules.conjugate = Conjugate

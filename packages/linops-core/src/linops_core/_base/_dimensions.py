@@ -73,7 +73,7 @@ class DimensionedModule(OperatorModule):
 
         If input and output have different dimensions of that name, it is the length in the input;
         :meth:`sizes` has both. Operators are renamed (by A.N), so a class that overrides this must
-        find ``dim`` by its place in ``self.ishape``, ``self.oshape`` or
+        find ``dim`` by its position in ``self.ishape``, ``self.oshape`` or
         ``self.shape.other_shapes``.
         """
         return None

@@ -105,7 +105,7 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if isinstance(value, nn.Module):
-            attributes["_memos"] = {}  # lengths and names of another operand
+            attributes["_memos"] = {}  # they were about the operand before
         elif "_memos" in attributes:
             CHECKED.forget(self)  # it may depend on the attribute
         if isinstance(value, Tensor) and name in attributes.get("_buffers", ()):
@@ -161,8 +161,8 @@ class OperatorModule(LateHooks):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Change all tensors, as ``net.to`` and ``net.half`` do for the operators of a network.
 
-        Complex weights stay complex. Places, angles and times stay real, and are not rounded to
-        half precision, which would move them.
+        Complex weights stay complex. Coordinates, angles and times stay real, and are not rounded
+        to half precision, which would move them.
         """
         for module in self.children() if recurse else ():
             module._apply(fn)
@@ -194,8 +194,9 @@ class OperatorModule(LateHooks):
         device : torch.device or str, optional
         dtype : torch.dtype, optional
             The new precision. Complex weights stay complex and real ones real, so ``torch.float64``
-            and ``torch.complex128`` mean the same. Integers stay, and places, angles and times are
-            not rounded to half precision. Complex weights stay as they are for ``torch.bfloat16``.
+            and ``torch.complex128`` mean the same. Integers stay, and coordinates, angles and times
+            are not rounded to half precision. For ``torch.bfloat16``, complex weights stay as they
+            are.
         memory_aware : bool
             If True, tensors that share storage still share it (:func:`memmap.memory_aware_to`).
 

@@ -91,7 +91,7 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
         weight
         for module in linop.modules()
         for name, weight in chain(module._parameters.items(), module._buffers.items())
-        # Places, angles and shifts do not decide dtypes.
+        # Coordinates, angles and shifts do not decide dtypes.
         if weight is not None
         and not (isinstance(module, DimensionedModule) and name in module._geometry)
     ]

@@ -26,20 +26,20 @@ def of_adjoint(linop: Any, x: Tensor, /) -> Tensor:
     >>> from nameddim import NamedShape
     >>> class Move(NamedLinop):
     ...     "Circular shift by some elements; ``adjoint`` changes their number."
-    ...     n_places = 1
+    ...     n_elements = 1
     ...     @staticmethod
     ...     def fn(linop, x):
-    ...         return x.roll(linop.n_places, -1)
+    ...         return x.roll(linop.n_elements, -1)
     ...     adj_fn = staticmethod(of_adjoint)
     ...     def adjoint(self):
     ...         other = super().adjoint()
-    ...         vars(other)["n_places"] = -self.n_places
+    ...         vars(other)["n_elements"] = -self.n_elements
     ...         return other
     >>> A = Move(NamedShape(("N",)))
     >>> A.adj_fn(A, torch.tensor([1, 2, 3]))
     tensor([2, 3, 1])
     """
-    # If the class overrides adj_fn, this is a call of that of a base class.
+    # If the class overrides adj_fn, its function has called that of a base class.
     cls: Any = next(base for base in type(linop).__mro__ if base.adj_fn is of_adjoint)  # type: ignore[attr-defined]
     is_own = cls is type(linop)
     is_swapped = linop.fn is not type(linop).fn

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from torch import Tensor
 
-from linops_core import Interpolate
+from linops_core import Interpolate, NamedLinop
 from linops_core.siblings import FakeTensor, Kept, has_storage
 from nameddim import NamedDimension
 
@@ -17,9 +17,10 @@ from ._finufft_function import (
     non_uniform_transform,
     transform_of_plain_tensors,
 )
-from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
+from ._finufft_plan import LIBRARIES, PlanPair, is_installed, least_tol, library_for
 from ._kaiser_bessel import check_tol
 from ._kept_by_content import KeptByContent, Key, may_be_kept, view_key
+from ._method import Method, Wanted
 
 
 class FinufftTransform(Interpolate):
@@ -32,19 +33,13 @@ class FinufftTransform(Interpolate):
 
     saved_with: ClassVar[tuple[type, ...]] = (KeptByContent,)
 
-    def __init__(
-        self,
-        locs: Tensor,
-        sizes: Sequence[int],
-        tol: float,
-        points: Sequence[NamedDimension],
-        image: Sequence[NamedDimension],
-        shape: Sequence[NamedDimension] | None,
-    ) -> None:
+    def __init__(self, wanted: Wanted) -> None:
+        locs, sizes, tol, names = wanted.locs, wanted.sizes, wanted.tol, wanted.names
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
         check_tol(tol, least_tol(sizes), sizes)
-        super().__init__(locs, sizes, dims=image, shape=shape, to=points, table_budget=0)
+        dims, shape, to = names.grid, None if names.is_free else names.names, wanted.points
+        super().__init__(locs, sizes, dims=dims, shape=shape, to=to, table_budget=0)
         self.tol = tol
         self._plans: Kept[PlanPair] = Kept()
         self._plans_by_content: KeptByContent[PlanPair] = KeptByContent()
@@ -107,3 +102,15 @@ class FinufftTransform(Interpolate):
         if dim in self.shape.other_shapes["grid_shape"]:
             return "a Fourier transform mixes all of its grid; cut along points, frames or coils"
         return super().why_opaque(dim)
+
+
+class ByFinufft(Method):
+    """Plans of finufft or cufinufft."""
+
+    name = "finufft"
+    goes_by_tol = cuts_batches = True
+
+    def make(self, wanted: Wanted) -> NamedLinop | None:
+        """Return the operator if there is a library for the device."""
+        can_run = wanted.is_asked or is_installed(wanted.locs.device.type)
+        return FinufftTransform(wanted) if can_run else None

@@ -1,38 +1,69 @@
-"""The method of a NUFFT: which is the fastest, and why there is no table."""
+"""What a method of a NUFFT is: whether it can run here, and how it is built."""
 
 from __future__ import annotations
 
-from linops_core import Interpolate
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
 
-from ._finufft_plan import is_installed
-from ._kaiser_bessel import LEAST_OF_SINGLE
+from torch import Tensor
 
+from linops_core import GridNames, Interpolate, NamedLinop
+from nameddim import NamedDimension
 
-def plans_are_faster(
-    sizes: tuple[int, ...], tol: float, device_type: str, *, is_for_coils: bool, has_table: bool
-) -> bool:
-    """Return whether plans of finufft take less time of many calls than the other methods.
-
-    On a CPU a table takes less time for images in one and two dimensions that share it
-    (``is_for_coils``), in single precision, for any number of locations and threads, as
-    `benchmarks/bench_nufft.py` measures. Data that need a small ``tol`` are in double precision.
-    On a GPU, of which few measurements are known, a table is taken if there is one. Without a
-    table, plans are always faster.
-    """
-    is_table_fast = len(sizes) < 3 and is_for_coils and tol >= LEAST_OF_SINGLE
-    is_table_taken = has_table and (is_table_fast or device_type != "cpu")
-    return is_installed(device_type) and not is_table_taken
+from ._kaiser_bessel import Gridding
 
 
-def refuse_table(interpolate: Interpolate, budget: int) -> None:
-    """Raise the error that says why there is no table."""
-    nbytes = interpolate.table_nbytes
-    if not nbytes:
-        raise ValueError(
-            'NUFFT: method="table" needs locations that do not require gradients and were not made '
-            'in torch.inference_mode, got others; use method="auto"'
-        )
-    raise ValueError(
-        f"NUFFT: table_budget must be at least {nbytes} bytes for this table, got {budget}; raise "
-        'it, choose a smaller width or a larger tol, or method="auto"'
-    )
+class Wanted(NamedTuple):
+    """A NUFFT that a method is to build."""
+
+    locs: Tensor
+    sizes: tuple[int, ...]
+    tol: float
+    """The largest error of an entry that is allowed; with ``given``, the one that it has."""
+    given: Gridding | None
+    """The grid and the kernel that ``oversamp`` and ``width`` give."""
+    points: tuple[NamedDimension, ...]
+    """Dimensions of frames, then of points."""
+    names: GridNames
+    """From the image to the oversampled grid that a method may have inside."""
+    table_budget: int | None = 0
+    is_for_coils: bool = False
+    """Whether several images share the locations."""
+    is_asked: bool = True
+    """Whether the user named the method; otherwise there are others."""
+
+
+class Method(ABC):
+    """A way to compute a NUFFT: by a library, or by operators of linops-core."""
+
+    name: ClassVar[str]
+
+    goes_by_tol: ClassVar[bool] = False
+    """Whether it takes neither ``oversamp`` nor ``width``."""
+
+    cuts_batches: ClassVar[bool] = False
+    """Whether its operator itself cuts a large batch into images; otherwise NUFFT cuts it."""
+
+    def rank(self, wanted: Wanted) -> int:
+        """Return its place in the order in which ``method="auto"`` tries the methods."""
+        return 1
+
+    @abstractmethod
+    def make(self, wanted: Wanted) -> NamedLinop | None:
+        """Return the operator, in which an Interpolate has the locations.
+
+        If it cannot run here, raise an error if it ``is_asked``, and return None otherwise.
+        """
+
+    def needs_double(self, wanted: Wanted) -> bool:
+        """Return whether its operator must get data in double precision to keep ``tol``."""
+        return False
+
+    def note(self, interpolate: Interpolate) -> str:
+        """Return what ``repr`` says of an operator with this Interpolate."""
+        return self.name
+
+
+def interpolate_of(linop: NamedLinop) -> Interpolate:
+    """Return the factor that has the locations."""
+    return next(factor for factor in linop.flatten() if isinstance(factor, Interpolate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
 from typing import cast
@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
+from linops_core import Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
     check_real,
@@ -20,24 +20,27 @@ from linops_core.siblings import (
     is_recorded,
     method_of,
     steps_that_differ,
-    unused_names,
     writing_is_safe,
 )
-from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from .._checks import sizes_of_grid
 from .._some_at_a_time import applied_in_pieces
-from ._finufft import FinufftTransform
-from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
+from ._finufft import ByFinufft
+from ._gridded import ByInterpolation, ByTable
+from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding
 from ._locations import check_locations
-from ._method import plans_are_faster, refuse_table
-from ._oversampled_fft import gridded_transform
+from ._method import Method, Wanted, interpolate_of
+from ._names import names_of_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
+
+METHODS: Mapping[str, Method] = {
+    method.name: method for method in (ByTable(), ByInterpolation(), ByFinufft())
+}
+"""All methods. A further one, by another library say, is one more line."""
 
 # The default of tol.
 _TOL = 1e-3
-
-_METHODS = ("auto", "table", "interpolate", "finufft")
 
 # Bytes of the oversampled grids that are computed at a time; one slice may have more.
 _STEP = 2**25
@@ -174,82 +177,36 @@ class NUFFT(Wrapper):
     ) -> None:
         sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
         check_locations("NUFFT", locs, sizes)
-        if method not in _METHODS:
-            raise ValueError(f"NUFFT: method must be one of {_METHODS}, got {method!r}")
-        is_given = (oversamp, width) != (None, None)
-        if tol is not None and is_given:
-            raise ValueError(
-                "NUFFT: tol must be given without oversamp and width, which it chooses, got "
-                f"{tol=}, {oversamp=}, {width=}"
-            )
-        if method == "finufft" and is_given:
-            raise ValueError(
-                'NUFFT: method="finufft" must be given without oversamp and width, which it '
-                f"chooses by tol, got {oversamp=}, {width=}"
-            )
-        if is_given:
+        if method not in ("auto", *METHODS):
+            allowed = "auto", *METHODS
+            raise ValueError(f"NUFFT: method must be one of {allowed}, got {method!r}")
+        given = None
+        if (oversamp, width) != (None, None):
+            if tol is not None:
+                raise ValueError(
+                    "NUFFT: tol must be given without oversamp and width, which it chooses, got "
+                    f"{tol=}, {oversamp=}, {width=}"
+                )
+            if method != "auto" and METHODS[method].goes_by_tol:
+                raise ValueError(
+                    f'NUFFT: method="{method}" must be given without oversamp and width, which it '
+                    f"chooses by tol, got {oversamp=}, {width=}"
+                )
             oversamp = 1.25 if oversamp is None else oversamp
             width = 4.0 if width is None else width
             check_real("NUFFT", "oversamp", oversamp, LEAST_OVERSAMPLING)
             check_real("NUFFT", "width", width, 2)
-            way = Gridding.given(sizes, oversamp, width)
-            tol = way.error(sizes, torch.float64)
-        ndim = len(sizes)
-        positional = {
-            "output_shape": output_shape,
-            "input_shape": input_shape,
-            "batch_shape": batch_shape,
-        }
-        if dims is None and to is not None:
-            raise ValueError(f"NUFFT: to= must come with dims=, got {to!r}; name the points by it")
-        given = GridNames.given("NUFFT", dims, shape, None, n_dims=ndim, instead=positional)
-        if given is None:
-            default = [f"K{number or ''}" for number in range(locs.ndim - 1)]
-            point_dims = default if output_shape is None else output_shape
-            points = _dims("output_shape", point_dims, locs.ndim - 1)
-            image_dims = get_nd_shape(ndim) if input_shape is None else input_shape
-            image = _dims("input_shape", image_dims, ndim)
-            batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-            given = GridNames((*batch, *image), image, image)
-        else:
-            points, image, batch = _dims("to", to or (), locs.ndim - 1), given.grid, given.batch
-        if input_kshape is None:
-            names = get_nd_shape(ndim, kspace=True)
-            if given.is_free:  # neighbours may have any of the usual names
-                names = as_dims(["Grid", "Grid1", "Grid2"][:ndim])
-            grid = unused_names(names, (*batch, *image, *points))
-        else:
-            grid = _dims("input_kshape", input_kshape, ndim)
-        image_dims = (*(dim for dim in points if dim not in batch), *image, *grid)
-        if len({*image_dims, *batch}) < len(image_dims) + len({*batch}):
-            raise ValueError(
-                "NUFFT: points, image and the grid inside must have different names, got "
-                f"points {points}, input_shape {image}, input_kshape {grid} and batch_shape "
-                f"{batch}"
-            )
-        names_of_input = None if given.is_free else given.names
-        tol, device = _TOL if tol is None else tol, locs.device.type
-        is_for_coils = not toeplitz and not {*batch} <= {ELLIPSES, *points}
-        is_faster = partial(plans_are_faster, sizes, tol, device, is_for_coils=is_for_coils)
-        if method == "auto" and not is_given and is_faster(has_table=True):
-            method = "finufft"
-        if method != "finufft":
-            way = way if is_given else fastest_gridding(tol, sizes)
-            make = partial(gridded_transform, locs, sizes, way, points, image, grid, names_of_input)
-            operand = make(0 if method == "interpolate" else table_budget)
-            interpolate = _interpolate_of(operand)
-            if method == "table" and locs.numel() and not interpolate.table_nbytes:
-                refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
-            has_table = interpolate.table_nbytes > 0
-            if method == "auto" and not is_given and is_faster(has_table=has_table):
-                method = "finufft"
-        if method == "finufft":
-            operand = FinufftTransform(locs, sizes, tol, points, image, names_of_input)
+            given = Gridding.given(sizes, oversamp, width)
+            tol = given.error(sizes, torch.float64)
+        last, placed = (output_shape, input_shape, batch_shape), (dims, shape, to)
+        points, names = names_of_transform(locs.shape, last, placed, input_kshape)
+        is_for_coils = not toeplitz and not {*names.batch} <= {ELLIPSES, *points}
+        tol = _TOL if tol is None else tol
+        wanted = Wanted(locs, sizes, tol, given, points, names, table_budget, is_for_coils)
+        way, operand = _made(method, wanted)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
         self.grid_size, self.toeplitz, self._error = sizes, toeplitz, tol
-        self._needs_double = (
-            not is_given and method != "finufft" and way.error(sizes, torch.float32) > tol
-        )
+        self._method, self._needs_double = way.name, way.needs_double(wanted)
 
     @staticmethod
     def fn(linop: NUFFT, x: Tensor, /) -> Tensor:
@@ -257,7 +214,7 @@ class NUFFT(Wrapper):
         locs = linop.locs
         check_device(linop.name, x, locs)
         dtype = torch.promote_types(x.dtype, torch.complex64)  # half precision has no transforms
-        if isinstance(linop.interpolate, FinufftTransform):  # it takes image by image
+        if METHODS[linop._method].cuts_batches:
             return linop.linop(x.to(dtype))
         x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or is_recorded(locs):
@@ -286,9 +243,7 @@ class NUFFT(Wrapper):
     @property
     def method(self) -> str:
         """How it is computed: "table", "interpolate" or "finufft"; see ``method`` above."""
-        if isinstance(self.interpolate, FinufftTransform):
-            return "finufft"
-        return "table" if self.interpolate.table_nbytes else "interpolate"
+        return METHODS[self._method].note(self.interpolate)
 
     @property
     def is_adjoint(self) -> bool:
@@ -303,7 +258,7 @@ class NUFFT(Wrapper):
     @property
     def interpolate(self) -> Interpolate:
         """The interpolation, or its adjoint; it holds the locations."""
-        return _interpolate_of(self.linop)
+        return interpolate_of(self.linop)
 
     def _in_pieces(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
@@ -364,18 +319,18 @@ def _as_its_interpolation(linop: NUFFT) -> bool | None:
 method_of.register(NUFFT)(attrgetter("method"))
 
 
-def _interpolate_of(linop: NamedLinop) -> Interpolate:
-    return next(factor for factor in linop.flatten() if isinstance(factor, Interpolate))
-
-
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
     """Return the axes among ``ndim`` that are not in ``axes``."""
     return sorted({*range(ndim)} - {axis % ndim for axis in axes})
 
 
-def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
-    """Return ``n`` dimensions."""
-    result = as_dims(dims)
-    if len(result) != n or ELLIPSES in result:
-        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {result}")
-    return result
+def _made(name: str, wanted: Wanted) -> tuple[Method, NamedLinop]:
+    """Return a method and its operator; of "auto", the first in the order that can run here."""
+    if name == "auto":
+        wanted = wanted._replace(is_asked=False)
+        methods = [m for m in METHODS.values() if not (wanted.given and m.goes_by_tol)]
+        methods.sort(key=lambda method: method.rank(wanted))
+    else:
+        methods = [METHODS[name]]
+    tried = ((method, method.make(wanted)) for method in methods)
+    return next((method, operand) for method, operand in tried if operand is not None)

@@ -9,9 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from linops_core import GridNames, GridOperator, Interpolate, NamedLinop
+from linops_core import GridNames, GridOperator
 from linops_core.siblings import Kept, MixedAxis, is_plain, is_recorded, writing_is_safe
-from nameddim import NamedDimension
 
 from .._some_at_a_time import some_at_a_time
 from ._kaiser_bessel import Gridding, deapodisation
@@ -111,30 +110,3 @@ class OversampledFFT(GridOperator[MixedAxis]):
             (deapodisation(n, m, self._way.width, self._way.beta, device) / math.sqrt(n)).to(dtype)
             for n, m in zip(self.grid_size, self.padded_size, strict=True)
         ]
-
-
-def gridded_transform(
-    locs: Tensor,
-    sizes: Sequence[int],
-    way: Gridding,
-    points: Sequence[NamedDimension],
-    image: Sequence[NamedDimension],
-    grid: Sequence[NamedDimension],
-    shape: Sequence[NamedDimension] | None,
-    table_budget: int | None,
-) -> NamedLinop:
-    """Return a NUFFT as a chain: an oversampled FFT, and an interpolation."""
-    names = GridNames.along("NUFFT", image, shape, grid)
-    fourier = OversampledFFT(names, sizes, way)
-    interpolate = Interpolate(
-        locs,
-        way.padded,
-        width=way.width,
-        dims=grid,
-        shape=None if shape is None else names.output,
-        to=points,
-        kernel_params={"beta": way.beta, "scaled": True},  # in single precision I_0^3 overflows
-        scale=[larger / size for larger, size in zip(way.padded, sizes, strict=True)],
-        table_budget=table_budget,
-    )
-    return interpolate @ fourier

@@ -11,15 +11,16 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from linops_core import Chain, Dense, NamedLinop, Wrapper, linear_function
+from linops_core import Chain, Dense, GridNames, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import Kept, acts_as, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
+from ._gridded import gridded_transform
 from ._kaiser_bessel import fastest_gridding
 from ._kept_by_content import Key, may_be_kept, view_key
+from ._method import Wanted
 from ._normal_factors import NormalFactors
-from ._oversampled_fft import gridded_transform
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
 
 # Points that are gridded at a time for a kernel, at least: their weights are in memory.
@@ -234,10 +235,11 @@ class _Frame:
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
         tol = 1e-11 if dtype == torch.float64 else 2e-5
         of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
-        way = fastest_gridding(tol, sizes)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
+        names = GridNames((ND("B"), *image), image, grid)
+        wanted = Wanted(at, sizes, tol, None, (ND("P"),), names)
         # Adding up grids then takes less than gridding, and points less memory than the grid.
-        step = max(_POINTS, math.prod(way.padded) // 64)
+        step = max(_POINTS, math.prod(fastest_gridding(tol, sizes).padded) // 64)
 
         def adjoint(phases: Phases) -> Tensor:
             if of_values is not None:
@@ -245,8 +247,8 @@ class _Frame:
             total: Tensor | None = None
             for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
-                options = (sizes, way, (ND("P"),), image, grid, (ND("B"), *image), 0)
-                fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
+                some = gridded_transform(wanted._replace(locs=at[points]))
+                fourier, interpolate = cast(Chain, some).linops
                 part = interpolate.H(phases.at(points).to(dtype.to_complex()))
                 total = part if total is None else total.add_(part)
                 del part  # before the next one is made

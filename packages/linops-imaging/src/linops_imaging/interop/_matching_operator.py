@@ -30,9 +30,9 @@ def matching_operator(
         with torch.no_grad():
             y = A(x.to(expected.device)).to(expected.dtype)
         if y.numel() == expected.numel():
-            error = float((y.reshape(expected.shape) - expected).norm() / expected.norm())
-            least = min(least, error)
-            if error <= tol or not expected.any():
+            error, scale = (y.reshape(expected.shape) - expected).norm(), expected.norm()
+            least = min(least, float(error / scale))
+            if error <= tol * scale:
                 return A
     raise ValueError(
         f"{owner}: the source must compute what the operator made of its parameters does, got "

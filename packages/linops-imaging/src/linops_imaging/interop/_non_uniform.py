@@ -253,7 +253,8 @@ def from_torchkbnufft(
     TypeError
         If ``module`` is not one of the two.
     ValueError
-        If ``norm`` is unknown, or the module computes something else.
+        If ``norm`` is unknown, ``smaps`` are of several images, or the module computes something
+        else.
     """
     owner = "from_torchkbnufft"
     library = optional_module("torchkbnufft", owner, "torchkbnufft")
@@ -285,7 +286,12 @@ def from_torchkbnufft(
     A = matching_operator(owner, [A.H if is_adjoint else A], theirs, lengths, dtype, _TOL)
     if smaps is None:
         return A
-    maps = smaps[0] if smaps.ndim > 1 + len(sizes) else smaps
+    maps = smaps.squeeze(0) if smaps.ndim == 2 + len(sizes) else smaps
+    if maps.ndim != 1 + len(sizes):
+        raise ValueError(
+            f"{owner}: smaps must be the maps of one image, (C, ...) or (1, C, ...), got the shape "
+            f"{tuple(smaps.shape)}"
+        )
     return with_maps(A.H, maps, coil_dim).H if is_adjoint else with_maps(A, maps, coil_dim)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import unused_names
+from linops_core.siblings import check_integer, unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._checks import sizes_of_grid
@@ -250,14 +250,19 @@ def _filter_bank(
     grid = as_dims(dims)
     lengths = sizes_of_grid(owner, sizes, len(grid), name="sizes")
     filters = pywt.Wavelet(wavelet) if isinstance(wavelet, str) else wavelet
-    n_levels = pywt.dwtn_max_level(lengths, filters) if level is None else level
+    most = pywt.dwtn_max_level(lengths, filters)
+    n_levels = check_integer(owner, "level", most if level is None else level)
     if n_levels < 1:
         raise ValueError(
             f"{owner}: level must be at least 1, got {n_levels} for sizes of {lengths} "
             f"and filters of {filters.dec_len} taps"
         )
     is_whole = all(size % 2**n_levels == 0 for size in lengths)
-    if mode == "periodization" and is_whole and filters.name in lowpass_filters():
+    # A wavelet with filters of a user may have the name of another.
+    is_ours = filters.name in lowpass_filters() and (
+        filters.filter_bank == pywt.Wavelet(filters.name).filter_bank
+    )
+    if mode == "periodization" and is_whole and is_ours:
         return Wavelet(filters.name, grid, lengths, n_levels, out_dims, batch_shape)
     batch = as_dims(("...",) if batch_shape is None else batch_shape)
     result = unused_names(grid, (*grid, *batch)) if out_dims is None else as_dims(out_dims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,8 @@ def read_fastmri(path: str | os.PathLike[str], slices: Sequence[int] | None = No
     accelerated MR image reconstruction using machine learning", Radiology: Artificial Intelligence
     2 (2020).
     """
+    if slices is not None and not isinstance(slices, Iterable):
+        raise TypeError(f"{_OWNER}: slices must be a sequence of integers, got {slices!r}")
     path = Path(path)
     h5py = optional_module("h5py", _OWNER, "ismrmrd")
     path.stat()

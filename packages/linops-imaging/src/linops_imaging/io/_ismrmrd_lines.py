@@ -117,6 +117,8 @@ def groups_of(heads: Array) -> list[IsmrmrdGroup]:
 
 def numbers_of(owner: str, where: Where | None, names: Sequence[str]) -> dict[str, list[float]]:
     """Return the numbers that a header may have in each of some fields."""
+    if where is not None and not isinstance(where, Mapping):
+        raise TypeError(f"{owner}: where must be a mapping of names to numbers, got {where!r}")
     fields: dict[str, Any] = dict(where or {})
     if strange := fields.keys() - {*names}:
         raise ValueError(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_real
 
+from .._checks import sizes_of_grid
 from ._geometry import affine_of
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS, REPEATED
 from ._ismrmrd_header import Encoding, header_of
@@ -118,8 +119,9 @@ class IsmrmrdScan:
                 "IsmrmrdScan: kspace must be complex with the axes (C, [Z,] Y, X), got "
                 f"{kspace.dtype} of the shape {tuple(kspace.shape)}"
             )
-        if len(fov) != 3 or not all(0 < length < math.inf for length in fov):
+        if len(fov) != 3:
             raise ValueError(f"IsmrmrdScan: fov must be three lengths in mm, got {fov!r}")
+        fov = [check_real("IsmrmrdScan", "fov", length, above=0) for length in fov]
         check_real("IsmrmrdScan", "dwell_time", dwell_time, above=0)
         grid = kspace if kspace.ndim == 4 else kspace.unsqueeze(1)
         n_coils, *sizes = grid.shape
@@ -133,17 +135,19 @@ class IsmrmrdScan:
             )
         steps = mask.view(z, y).nonzero()
         zeros = torch.zeros_like(steps[:, 0])
-        lengths = (float(fov[0]), float(fov[1]), float(fov[2]))
         whole = (x, y, z)
-        recon = whole if recon_size is None else (*recon_size,)
-        fits = len(recon) == 3 and all(n in range(1, whole[k] + 1) for k, n in enumerate(recon))
-        if not fits:
-            raise ValueError(
-                f"IsmrmrdScan: recon_size must be three integers from 1 to {whole}, got {recon}"
-            )
-        fov_x, fov_y, fov_z = (lengths[k] * n / whole[k] for k, n in enumerate(recon))
+        recon: Sequence[int] = whole
+        if recon_size is not None:
+            recon = sizes_of_grid("IsmrmrdScan", recon_size, 3, name="recon_size")
+        if any(n > most for n, most in zip(recon, whole, strict=True)):
+            raise ValueError(f"IsmrmrdScan: recon_size must be at most {whole}, got {recon}")
+        fov_x, fov_y, fov_z = (fov[k] * n / whole[k] for k, n in enumerate(recon))
         encoding = Encoding(
-            *("cartesian", whole, lengths, (recon[0], recon[1], recon[2]), (fov_x, fov_y, fov_z)),
+            "cartesian",
+            whole,
+            (fov[0], fov[1], fov[2]),
+            (recon[0], recon[1], recon[2]),
+            (fov_x, fov_y, fov_z),
             (y // 2, z // 2),
         )
         ones = torch.eye(3, device=kspace.device)

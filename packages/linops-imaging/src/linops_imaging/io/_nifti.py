@@ -154,7 +154,7 @@ def _affine(path: Path, header: Any, form: str | None) -> tuple[Tensor, dict[str
             f"read_nifti: {path.name} has neither an sform nor a qform; its affine map is a guess "
             "from the size of the voxels, with the origin in the middle and x reversed"
         )
-    elif form is None and len({*codes.values()}) == len(coded) == 2 and _differ(header):
+    elif form is None and len({*codes.values()}) == len(coded) == 2 and forms_differ(header):
         doubt = (
             f"read_nifti: the maps of {path.name} lead to different spaces (codes {codes}); this "
             'is the sform; pass form="sform" or form="qform" to choose'
@@ -162,7 +162,7 @@ def _affine(path: Path, header: Any, form: str | None) -> tuple[Tensor, dict[str
     return torch.from_numpy(affine), codes, doubt
 
 
-def _differ(header: Any) -> bool:
+def forms_differ(header: Any) -> bool:
     """Return whether the two maps move a voxel apart, by more than the rounding of a quaternion."""
     sform, qform = (np.asarray(f(), np.float64)[:3] for f in (header.get_sform, header.get_qform))
     shape = header.get_data_shape()[:3]

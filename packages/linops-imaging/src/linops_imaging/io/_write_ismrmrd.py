@@ -129,7 +129,16 @@ def _others(
 
 def _check(scan: IsmrmrdScan) -> int:
     """Return the index of the encoding; raise an error unless the same scan can be read."""
+    if scan.kspace.ndim != 3 or not scan.kspace.is_complex():
+        raise ValueError(
+            f"write_ismrmrd: kspace must be complex, (C, L, X), got {scan.kspace.dtype} of the "
+            f"shape {tuple(scan.kspace.shape)}"
+        )
     n_coils, n_lines, n_samples = scan.kspace.shape
+    of_lines = {"discarded": (n_lines, 2), "is_reversed": (n_lines,)}
+    for name, shape in of_lines.items():
+        if (actual := tuple(getattr(scan, name).shape)) != shape:
+            raise ValueError(f"write_ismrmrd: {name} must have the shape {shape}, got {actual}")
     if n_coils > 1024 or n_samples > _MOST:
         raise ValueError(
             f"write_ismrmrd: lines must have at most {_MOST} samples and 1024 coils, got "
@@ -170,6 +179,7 @@ def _check(scan: IsmrmrdScan) -> int:
 
 def _heads(scan: IsmrmrdScan) -> Array:
     """Return the headers of the lines of a scan, without the sizes of their data."""
+    encoding = _check(scan)
     heads = np.zeros(scan.kspace.shape[1], HEAD)
     for name, values in _fields(scan):
         write_field(
@@ -177,7 +187,7 @@ def _heads(scan: IsmrmrdScan) -> Array:
         )
     heads["flags"] = np.where(scan.is_reversed.cpu().numpy(), _REVERSED, 0)
     heads["sample_time_us"] = scan.dwell_time
-    heads["encoding_space_ref"] = _check(scan)
+    heads["encoding_space_ref"] = encoding
     return heads
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from linops_core.siblings import check_real, written_aside
 
 from .._extras import optional_module
+from ._nifti import forms_differ
 
 _SUFFIXES = (".nii", ".nii.gz")
 _STORED = {
@@ -50,7 +51,7 @@ def write_nifti(
         in :func:`read_nifti`. It is kept as the sform, in double precision only by NIfTI-2. Without
         shear it is the qform, too. ``IsmrmrdScan.affine()`` is that of a scan.
     time_step : float, optional
-        Seconds from one image to the next along axis 3.
+        Seconds from one image to the next, along axis 3 if there is one.
 
     Raises
     ------
@@ -101,13 +102,10 @@ def write_nifti(
     file = getattr(nibabel, f"Nifti{version}Image")(values, matrix, header)
     file.set_sform(matrix, _SCANNER)
     file.set_qform(matrix, 0)
-    is_told = np.allclose(file.header.get_qform(), matrix, atol=1e-3 * np.abs(matrix).max())
-    file.set_qform(matrix, _SCANNER if is_told else 0)
+    file.set_qform(matrix, 0 if forms_differ(file.header) else _SCANNER)
     file.header.set_xyzt_units("mm", "sec" if time_step else None)
-    if time_step and image.ndim > 3:
-        zooms = [*file.header.get_zooms()]
-        zooms[3] = time_step
-        file.header.set_zooms(zooms)
+    if time_step:
+        file.header["pixdim"][4] = time_step
     with written_aside(path) as (partial,):
         nibabel.save(file, partial)
 

@@ -18,7 +18,7 @@ from linops_split.siblings import WeightViews, with_tensors_read
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import copy_on_device
-from ._gradient_sums import DeviceGradientSums, gradients_at_weights
+from ._device_gradient_sums import DeviceGradientSums, gradients_at_weights
 
 
 class Broadcast:

@@ -21,8 +21,8 @@ from linops_split.siblings import (
 
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DeviceTiles
+from ._device_gradient_sums import DeviceGradientSums, gradients_at_weights
 from ._device_replica import DeviceReplica
-from ._gradient_sums import DeviceGradientSums, gradients_at_weights
 
 MOVING = (DeviceReplica, Tiled, ToDevice)
 """Operators that read weights on several devices, or move vectors between devices."""

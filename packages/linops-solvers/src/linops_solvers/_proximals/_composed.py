@@ -109,6 +109,6 @@ def _conjugate_of(proximal: Proximal) -> Proximal:
             raise ValueError("conjugate: step must be positive, got 0; at step 0 use z itself")
         if is_infinite(step):
             raise ValueError("conjugate: step must be finite, got inf; use a large number")
-        return torch.sub(z, proximal(z / step, 1 / step), alpha=step)
+        return z - step * proximal(z / step, 1 / step)
 
     return of_conjugate

@@ -185,7 +185,8 @@ def _map_with_values_of(source: ExternalFunction, points: Sequence[Tensor]) -> P
     makers += [partial(group_soft_threshold, dim=each) for each in axes]
     makers += [nuclear_norm] if n_dims == 2 else []
     for make in makers:
-        weight = source.value(points[0]) / float(make(1.0).value(points[0]))
+        unit = float(make(1.0).value(points[0])) or math.inf  # 0 only without entries
+        weight = source.value(points[0]) / unit
         if 0 < weight < math.inf:
             ours = make(weight)
             if has_values_of(source, ours, points):

@@ -15,6 +15,7 @@ from .._shared._space import Space
 from ._proximal import (
     Proximal,
     ProximalMap,
+    absolute_values,
     axes_of,
     checked_axes,
     fitted_weight,
@@ -93,9 +94,11 @@ def l2_ball(radius: float, center: Tensor | float | None = None) -> ProximalMap:
 
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
+            if radius == math.inf:
+                return z
             middle, offset, distance = measured(z, space)
-            factor = radius / torch.where(distance > 0, distance, 1)
-            return middle + offset * torch.where(distance > radius, factor, 1)
+            least = max(radius, torch.finfo(distance.dtype).tiny)
+            return middle + offset * (radius / distance.clamp(min=least))
 
         return proximal
 
@@ -130,7 +133,7 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     def proximal(z: Tensor, step: float) -> Tensor:
         if radius == math.inf or not z.numel():
             return z
-        magnitude = z.abs()
+        magnitude = absolute_values(z)
         axes = axes_of("l1_ball", dims, magnitude)
         is_inside = magnitude.sum(axes, keepdim=True) <= radius
         rest = _above_level(magnitude, radius, axes)

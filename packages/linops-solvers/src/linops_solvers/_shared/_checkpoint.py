@@ -36,10 +36,11 @@ class Checkpoint:
     a state before all of them have the last one. So there is always a state that all of them have.
     """
 
-    def __init__(
-        self, owner: str, path: str | os.PathLike[str], every: int, processes: Processes | None
-    ) -> None:
-        self.owner, self.every, self.processes = owner, every, processes
+    def __init__(self, owner: str, path: object, every: int, processes: Processes | None) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
+        self.owner, self.processes = owner, processes
+        self.every = check_integer(owner, "checkpoint_every", every, 1)
         self.problem: State = {}
         self.holders: Mapping[str, object] = {}
         self._unsaved: Mapping[str, object] = {}
@@ -66,7 +67,14 @@ class Checkpoint:
         Returns
         -------
         mapping, or None
-            The number, the values and the reasons of the step that was loaded.
+            The number, the values and the reasons of the newest step that all processes have; None
+            if there is none.
+
+        Raises
+        ------
+        ValueError
+            On all processes, if a file of one of them belongs to another problem or cannot be read:
+            strings and numbers of the problem must be equal, vectors agree to rounding.
         """
         vectors = {name: pair for name, pair in problem.items() if isinstance(pair, tuple)}
         others = [name for name, value in problem.items() if isinstance(value, Tensor)]
@@ -82,16 +90,44 @@ class Checkpoint:
             "shape": [*first.shape],
             "dtype": str(first.dtype),
             "device": first.device.type,
+            "processes": self.processes.count if self.processes else 1,
         }
         for name, value in problem.items():
             is_of_numpy = getattr(value, "shape", None) == ()  # torch.load reads no such numbers
             described[name] = value.item() if is_of_numpy else value  # type: ignore[attr-defined]
         for name, (space, vector) in vectors.items():
             described[name] = _sketch(self.owner, space, at_least_single(vector))
-        state = self.load(described, min(64 * precision, precision**0.5), first.device)
+        self.problem, precision = described, min(64 * precision, precision**0.5)
+        states: dict[int, tuple[Path, State]] = {}
+
+        def read() -> None:
+            if not self.newest.parent.is_dir():
+                raise ValueError(f"the folder of {self.newest} must exist, got none")
+            for path in (self.previous, self.newest):
+                if path.exists():
+                    content = self._read(path, precision)
+                    states[content["iteration"]] = path, content["state"]
+
+        self._together(read, "what a checkpoint is of")
+        iterations = self._of_all([*states], "the iterations of checkpoints")
+        common = set.intersection(*map(set, iterations))
+        path, saved = states[max(common)] if common else (self.newest, {})
+        state: State = _loaded(self.owner, saved, first.device)
+        del saved
+        states.clear()
+
+        def settle() -> None:
+            """Delete states that other processes do not have."""
+            if not common:
+                self.newest.unlink(missing_ok=True)
+                self.previous.unlink(missing_ok=True)
+            elif path == self.previous:
+                self.previous.replace(self.newest)
+
+        self._together(settle, "the start from a checkpoint")
         self.holders = holders
         self._unsaved = self._constants()
-        if state is None:
+        if not state:
             return None
         for name, holder in holders.items():
             vars(holder).update(state[name])
@@ -100,12 +136,11 @@ class Checkpoint:
         return step
 
     def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
-        """Save the state if it is time for that, or the last step."""
+        """Save the state if it is time for that, or the last step, on all processes."""
         is_due = (iteration and iteration % self.every == 0) or None not in reasons
         if is_due and iteration > self.loaded:
             numbers = {name: float(value) for name, value in values.items()}
-            step = {"iteration": iteration, "values": numbers, "reasons": reasons}
-            states = {
+            state: dict[str, object] = {
                 name: {
                     key: _saved(self.owner, key, value)
                     for key, value in self._attributes_of(holder).items()
@@ -114,7 +149,14 @@ class Checkpoint:
                 for name, holder in self.holders.items()
             }
             self._check_constants()
-            self.save(iteration, {"step": step, **states})
+            state["step"] = {"iteration": iteration, "values": numbers, "reasons": reasons}
+            content = {
+                "solver": self.owner,
+                "problem": self.problem,
+                "iteration": iteration,
+                "state": state,
+            }
+            self._together(lambda: self._write(content), "the writing of a checkpoint")
         if None not in reasons:
             # A gradient may keep this object, but needs no state.
             self.holders = self._unsaved = {}
@@ -144,76 +186,22 @@ class Checkpoint:
                     "with an underscore and make it in restored()"
                 )
 
-    def load(self, problem: State, precision: float, device: torch.device) -> State | None:
-        """Return the newest state that all processes have, on a device; None if there is none.
-
-        Parameters
-        ----------
-        problem : mapping
-            The description of the problem, which must match: strings and numbers must be equal.
-            Sketches are tensors; each of their rows may differ by ``precision`` times the last row.
-
-        Raises
-        ------
-        ValueError
-            On all processes, if a file of one of them belongs to another problem or cannot be read.
-        """
-        self.problem = {**problem, "processes": self.processes.count if self.processes else 1}
-        states: dict[int, tuple[Path, State | None]] = {}
-
-        def read() -> None:
-            if not self.newest.parent.is_dir():
-                raise ValueError(f"the folder of {self.newest} must exist, got none")
-            for path in (self.previous, self.newest):
-                if path.exists():
-                    content = self._read(path, precision)
-                    states[content["iteration"]] = path, content["state"]
-
-        self._together(read, "what a checkpoint is of")
-        iterations = self._of_all([*states], "the iterations of checkpoints")
-        common = set.intersection(*map(set, iterations))
-        path, saved = states[max(common)] if common else (self.newest, None)
-        state: State | None = _loaded(self.owner, saved, device)
-        del saved
-        states.clear()
-
-        def settle() -> None:
-            """Delete states that other processes do not have."""
-            if not common:
-                self.newest.unlink(missing_ok=True)
-                self.previous.unlink(missing_ok=True)
-            elif path == self.previous:
-                self.previous.replace(self.newest)
-
-        self._together(settle, "the start from a checkpoint")
-        return state
-
-    def save(self, iteration: int, state: State) -> None:
-        """Write a state, and keep the one before it; return when all processes have done so."""
-
-        def write() -> None:
-            content = {
-                "solver": self.owner,
-                "problem": self.problem,
-                "iteration": iteration,
-                "state": state,
-            }
-            with written_aside(self.newest) as (path,):
-                with path.open("wb") as file:
-                    torch.save(content, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                if self.newest.exists():
-                    shutil.copymode(self.newest, path)
-                    self.newest.replace(self.previous)
-            if os.name == "posix":  # the names are in the folder
-                folder = os.open(self.newest.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
-
-        self._together(write, "the writing of a checkpoint")
+    def _write(self, content: Mapping[str, object]) -> None:
+        """Write a state, and keep the one before it."""
+        with written_aside(self.newest) as (path,):
+            with path.open("wb") as file:
+                torch.save(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            if self.newest.exists():
+                shutil.copymode(self.newest, path)
+                self.newest.replace(self.previous)
+        if os.name == "posix":  # the new names are in the folder, which has its own buffer
+            folder = os.open(self.newest.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def _read(self, path: Path, precision: float) -> dict[str, Any]:
         remedy = f"delete {self.newest} and {self.previous.name}, or give another file"
@@ -263,18 +251,6 @@ class Checkpoint:
 
     def _of_all(self, value: Any, what: str) -> list[Any]:
         return [value] if self.processes is None else self.processes.all_gather(value, what)
-
-
-def checkpoint_of(
-    owner: str, path: object, every: int, processes: Processes | None
-) -> Checkpoint | None:
-    """Return the files of a solve, given the arguments of a solver."""
-    check_integer(owner, "checkpoint_every", every, 1)
-    if path is None:
-        return None
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
-    return Checkpoint(owner, path, every, processes)
 
 
 def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:

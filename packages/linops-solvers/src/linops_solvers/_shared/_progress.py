@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from linops_core.siblings import check_integer
 
-from ._checkpoint import Checkpoint, checkpoint_of
+from ._checkpoint import Checkpoint
 from ._checks import check_callable
 from ._options import DEFAULTS, Checkpointed, Watching
 from ._reports import ConvergenceWarning, Measured, Step, StopReason
@@ -136,9 +136,9 @@ class Progress:
             )
         self.tqdm_kwargs = {} if given["progress"] and bar is None else bar
         self.checkpoint: Checkpoint | None = None
-        if space is not None:
+        if space is not None and given["checkpoint"] is not None:
             files = given["checkpoint"], given["checkpoint_every"]
-            self.checkpoint = checkpoint_of(solver, *files, space.totals.processes)
+            self.checkpoint = Checkpoint(solver, *files, space.totals.processes)
         self.goals = dict(goals or {})
         """The tolerances of values; steps may change them. 0 is none."""
         self._warnings: list[str] = []

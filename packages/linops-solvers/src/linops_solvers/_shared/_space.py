@@ -105,9 +105,8 @@ class Space:
         There are no temporaries of the size of a vector.
         """
         if self.is_whole:
-            systems = self.systems
-            products = [vdot(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
-            norms = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
+            products = [self._of_systems(vdot, *pair) for pair in pairs]
+            norms = [self._of_systems(norm, x) for x in vectors]
         else:
             sums = summed_over_processes(
                 *(terms(self, vdot, *pair) for pair in pairs),
@@ -118,6 +117,10 @@ class Space:
         if not self.has_complex_products:
             products = [product.real for product in products]
         return products + norms
+
+    def _of_systems(self, function: Callable[..., Tensor], *vectors: Tensor) -> Tensor:
+        shape = _scalars_shape(self.systems, vectors[0])
+        return function(*vectors, self.systems).reshape(shape)
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each vector."""
@@ -141,7 +144,7 @@ class Space:
 
         return round(self.sum_of(numel, x).item())
 
-    def unit(self, *vectors: Tensor, of_zeros: float = 1.0) -> Tensor:
+    def unit(self, *vectors: Tensor) -> Tensor:
         """Return a power of two for each below its largest entry; squares are safe in it.
 
         Real and imaginary parts count as entries. For vectors in parts, the sum of the largest
@@ -150,7 +153,7 @@ class Space:
         largest = reduce(torch.maximum, self._largest(*vectors))
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
         unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
-        return torch.where(largest > 0, unit, of_zeros)
+        return torch.where(largest > 0, unit, 1.0)
 
     def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
@@ -204,6 +207,11 @@ def bounds(space: Space, x: Tensor) -> tuple[float, float]:
 
 def _scalars_shape(systems: tuple[int, ...], x: Tensor) -> list[int]:
     """Return the shape of one number for each vector, which broadcasts to x."""
+    if not set(systems) <= set(range(x.ndim)):
+        raise ValueError(
+            f"Space: systems must be axes of the vectors, counted from 0, got {systems} for shape "
+            f"{tuple(x.shape)}"
+        )
     shape = [size if axis in systems else 1 for axis, size in enumerate(x.shape)]
     return shape if systems else []
 
@@ -219,8 +227,9 @@ def _real_vdot(x: Tensor, z: Tensor) -> Tensor:
 
 
 def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
+    shape = _scalars_shape(systems, x)
     if not x.numel():
-        return x.detach().abs().new_zeros(_scalars_shape(systems, x))
+        return x.detach().abs().new_zeros(shape)
     others = [axis for axis in range(x.ndim) if axis not in systems] if systems else None
     return largest_part(x, others, keepdim=others is not None)
 

@@ -67,17 +67,17 @@ def input_or_random(
 def space_of_systems(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> Space:
     """Return the space of y, which is like the input of A, with axes that number systems."""
     totals = totals_of(A, "input") or WHOLE
-    axes: tuple[int, ...]
     if totals.add is not None and batch_dims != 0:
         raise NotImplementedError(
             f"{owner}: batch_dims must be 0 if several processes have a part of each vector, got "
             f"{batch_dims!r}"
         )
-    if isinstance(batch_dims, int):
-        if not 0 <= batch_dims <= y.ndim:
+    axes: tuple[int, ...]
+    if not isinstance(batch_dims, (str, NamedDimension, Iterable)):
+        if check_integer(owner, "batch_dims", batch_dims, 0) > y.ndim:
             raise ValueError(
-                f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
-                f"got {batch_dims}"
+                f"{owner}: batch_dims must be at most the {y.ndim} axes of the vectors, got "
+                f"{batch_dims}"
             )
         axes = tuple(range(batch_dims))
     elif not isinstance(A, NamedLinop):
@@ -126,14 +126,12 @@ def _axes(
     ndim: int,
 ) -> tuple[int, ...]:
     names = [dims] if isinstance(dims, (str, NamedDimension)) else dims
-    return tuple(sorted(_axis(owner, A, ND.infer(dim), ndim) for dim in names))
-
-
-def _axis(owner: str, A: NamedLinop, dim: NamedDimension, ndim: int) -> int:
-    role = A.role(dim)
-    if role is not Role.BATCH:
-        raise ValueError(
-            f"{owner}: {dim} must be a batch dimension of A, {A.signature}, got {role or 'none'}"
-            + (f" ({A.why_opaque(dim)})" if role is Role.OPAQUE else "")
-        )
-    return axis_of(A.ishape.index(dim), A.ishape) % ndim
+    axes = []
+    for dim in map(ND.infer, names):
+        if (role := A.role(dim)) is not Role.BATCH:
+            raise ValueError(
+                f"{owner}: {dim} must be a batch dimension of A, {A.signature}, got "
+                f"{role or 'none'}" + (f" ({A.why_opaque(dim)})" if role is Role.OPAQUE else "")
+            )
+        axes.append(axis_of(A.ishape.index(dim), A.ishape) % ndim)
+    return tuple(sorted(axes))

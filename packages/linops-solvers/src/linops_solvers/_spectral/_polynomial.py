@@ -15,7 +15,7 @@ from linops_core import Composite, NamedLinop
 from linops_core.siblings import check_integer, check_real, own_window
 from nameddim import NamedDimension
 
-from .._shared._checks import Operator
+from .._shared._checks import Operator, check_square
 from .._shared._precision import applied_in_half, at_least_single, in_given_precision
 
 _NAME = "polynomial_preconditioner"
@@ -90,6 +90,7 @@ def polynomial_preconditioner(
         )
     if norm == "l_inf" and not lower:
         raise ValueError(f'{_NAME}: lower must be positive for "l_inf", got {lower}')
+    check_square(_NAME, T, "give A.N of an A that is not square")
     series = _inverse(_least_largest if norm == "l_inf" else _least_square, degree, lower, upper)
     if not all(map(math.isfinite, series.coefficients)):
         raise ValueError(f"{_NAME}: the degree must be lower for these bounds, got {degree}")

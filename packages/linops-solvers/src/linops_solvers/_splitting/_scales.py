@@ -59,7 +59,7 @@ def _sigmas(
     """
     x = _typical(K, split, maps, spaces, map_of_g, x0)
     noise = K.input.random_like(x)
-    noise = noise * (_norm(K.input, x) / _norm(K.input, noise))
+    noise = noise * (_norm(K.input, x) / (_norm(K.input, noise) or 1.0))
     # A typical x is smooth. An operator such as a gradient is small for it, but not for its noise.
     pairs = zip(split(K.forward(x)), split(K.forward(noise)), spaces, strict=True)
     blocks = [max(pair, key=partial(_norm, space)) for *pair, space in pairs]

@@ -42,12 +42,9 @@ class AllocationCount(TorchDispatchMode):
         self.structures = Structures()
         self.peaks: dict[torch.device, int] = defaultdict(int)
         """The highest number of bytes on each device."""
-        self.held: tuple[tuple[torch.Size, int], ...] = ()
-        """The shape of each tensor at the highest peak, as it was made, and its bytes."""
         self._now: dict[torch.device, int] = defaultdict(int)
         # The weak references are stored with the sizes, so that they live only during the count.
-        self._made: dict[int, tuple[weakref.ref[torch.UntypedStorage], torch.Size, int]] = {}
-        self._highest = 0
+        self._made: dict[int, tuple[weakref.ref[torch.UntypedStorage], int]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -75,19 +72,16 @@ class AllocationCount(TorchDispatchMode):
     def add(self, tensor: Tensor, more: int) -> None:
         """Count ``more`` bytes of the storage of a tensor, until it is freed."""
         storage, device = tensor.untyped_storage(), tensor.device
-        reference, _, counted = self._made.get(storage._cdata, (None, None, 0))
+        reference, counted = self._made.get(storage._cdata, (None, 0))
         if reference is None:
             reference = weakref.ref(storage, partial(self._forget, storage._cdata, device))
-        self._made[storage._cdata] = reference, tensor.shape, counted + more
+        self._made[storage._cdata] = reference, counted + more
         self._now[device] += more
         self.note(device)
 
     def note(self, device: torch.device, inside: int = 0) -> None:
         """Note how many bytes there are now on a device, and inside of an operation."""
-        now = self._now[device] + inside
-        self.peaks[device] = max(self.peaks[device], now)
-        if now > self._highest:
-            self._highest, self.held = now, tuple([made[1:] for made in self._made.values()])
+        self.peaks[device] = max(self.peaks[device], self._now[device] + inside)
 
     def differing(self, steps: Iterable[Any], key: Callable[[Any], object]) -> Iterator[Any]:
         """Yield steps, but count a step that equals an earlier one as that one.

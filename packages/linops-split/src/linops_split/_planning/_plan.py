@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core import Composite, NamedLinop, Role, SplitError
+from linops_core import Composite, NamedLinop, SplitError
 from linops_core.siblings import bytes_text, is_size, method_of, submodules_of
 from memmap import html_table
 from nameddim import NamedDimension
 
 from .._batch_sizes import Sizes, slices_along
 from ._plan_budget import Memory, budget_on
-from ._plan_input import device_of, dims_to_cut, input_of
-from ._plan_search import Counts, Search
+from ._plan_input import device_of, dims_to_cut, input_of, sizes_of
+from ._plan_search import Search
 from ._plan_trial import WORK_OPERATORS, Trial
 
 _QUIET_S = 2.0
@@ -102,10 +102,10 @@ def plan_batches(
     work : {"forward", "adjoint", "normal"} or sequence of them
         The computations that must fit, each alone.
     like : Tensor, optional
-        An input, which gives the size, strides and dtype. It needs no data (fake, meta).
+        An input, which gives the sizes, strides and dtype. It needs no data (fake, meta).
     sizes : mapping of dimension to int, optional
-        Instead of ``like``: sizes of input dimensions that the operator does not know. Pass them to
-        ``batch_linop`` too if it cuts these dimensions.
+        Instead of ``like``: sizes of input dimensions that the operator does not know. If the plan
+        cuts these dimensions, pass their sizes to ``batch_linop`` too.
     dtype : torch.dtype, optional
         Instead of ``like``: the dtype of the input. Default: the dtype of the complex weights;
         needed if there are none.
@@ -150,8 +150,9 @@ def plan_batches(
     if not is_size(max_tiles):
         raise ValueError(f"plan_batches: max_tiles must be a positive integer, got {max_tiles!r}")
     _refuse_threads(linop)
-    lengths = dims_to_cut(linop, dims, sizes)
-    trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, sizes)
+    known = sizes if like is None else sizes_of(linop, like)
+    lengths = dims_to_cut(linop, dims, known)
+    trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, known)
 
     # tqdm shows nothing in the first seconds, and then how many cuts were tried.
     bar = tqdm(desc="plan_batches", unit=" cuts", delay=_QUIET_S, leave=False)
@@ -159,28 +160,12 @@ def plan_batches(
     def measure(batches: tuple[int, ...]) -> int:
         bar.update()
         pairs = zip(lengths.items(), batches, strict=True)
-        peak = trial.peak({dim: batch for (dim, length), batch in pairs if batch < length})
-        held[batches] = trial.held
-        return peak
+        return trial.peak({dim: batch for (dim, length), batch in pairs if batch < length})
 
-    def of_dims(counts: Counts) -> dict[int, float]:
-        """Return the bytes at a peak that have each dimension, recognised by its length.
-
-        An axis may be a grid that cannot be cut and has the same length. So this only decides what
-        is tried first.
-        """
-        batches = search.lengths(counts)
-        return {
-            axis: sum(n for shape, n in held[batches] if shape.count(row) > whole.count(row))
-            for axis, row in enumerate(batches)
-        }
-
-    held = dict[tuple[int, ...], Sequence[tuple[torch.Size, int]]]()
-    whole = [linop.size(dim) for dim in linop.dims if linop.role(dim) is Role.OPAQUE]
     search = Search(tuple(lengths.values()), measure, int(max_tiles))
     with bar:
         uncut_peak = search.peak((1,) * len(lengths))
-        counts = search.within(budget, of_dims)
+        counts = search.within(budget)
     if counts is None:
         raise SplitError(
             f"{linop.signature}: the memory must be at least {search.lowest_peak} bytes for "

@@ -104,6 +104,14 @@ def input_of(
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+def sizes_of(linop: NamedLinop, x: Tensor) -> dict[NamedDimension, int]:
+    """Return the sizes that an operator does not know, from an input."""
+    if ELLIPSES in linop.ishape:
+        return {}
+    pairs = zip(linop.ishape, x.shape, strict=False)  # the operator checks x when it is called
+    return {dim: size for dim, size in pairs if size and linop.size(dim) is None}
+
+
 def complex_dtype(linop: NamedLinop) -> torch.dtype | None:
     """Return the dtype of complex weights, if any; with them everything is complex."""
     dtypes = [weight.dtype for weight in _weights(linop) if weight.is_complex()]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import inf, prod
-from typing import TypeAlias
 
 Counts = tuple[int, ...]
 """The number of tiles along each dimension."""
-Expected: TypeAlias = Callable[[Counts], Mapping[int, float]]
 
 
 class Search:
@@ -41,21 +39,19 @@ class Search:
         """The lowest of the measured peaks."""
         return min(self._peaks.values())
 
-    def within(self, budget: int, expected: Expected | None = None) -> Counts | None:
+    def within(self, budget: int) -> Counts | None:
         """Return numbers of tiles whose peak is at most ``budget``, or None if none was found.
 
-        ``expected`` returns for measured counts the bytes that each axis may still save, so that
-        fewer axes are measured.
-
         First, starting with one tile, repeatedly make eight times as many tiles along an axis,
-        until the peak fits. If it never fits, do that again without ``expected``, which may have
-        chosen other axes. Then, last dimension first, reduce the tiles of each dimension as far
+        until the peak fits. Then, last dimension first, reduce the tiles of each dimension as far
         as they still fit, until no single dimension can have one tile less. If nothing fits,
         ``lowest_peak`` is the smallest budget with which something is found: what was measured then
         is the same for all budgets that are too small.
         """
-        counts = self._fine_enough(budget, expected) if expected else None
-        counts = counts or self._fine_enough(budget, lambda _: {})
+        counts: Counts | None = (1,) * len(self._sizes)
+        saved = dict[int, int]()
+        while counts is not None and self.peak(counts) > budget:
+            counts = self._lower(counts, saved)
         if counts is None:
             return None
         while True:
@@ -65,26 +61,16 @@ class Search:
             if all(self.peak(one) > budget for one in fewer):
                 return counts
 
-    def _fine_enough(self, budget: int, expected: Expected) -> Counts | None:
-        """Return the first numbers of tiles that fit, in one order of the axes."""
-        counts: Counts | None = (1,) * len(self._sizes)
-        saved = dict[int, float]()
-        while counts is not None and self.peak(counts) > budget:
-            counts = self._lower(counts, saved, expected(counts))
-        return counts
-
-    def _lower(
-        self, counts: Counts, saved: dict[int, float], expected: Mapping[int, float]
-    ) -> Counts | None:
+    def _lower(self, counts: Counts, saved: dict[int, int]) -> Counts | None:
         """Return counts with more tiles along the first axis that lowers the peak.
 
-        Axes that may save most come first; ``saved`` has the bytes that each axis saved when it was
-        measured last, since coarser tiles save more. If none lowers the peak, return those with the
-        lowest peak; None if no axis can be cut.
+        ``saved`` has the bytes that each axis saved when it was measured last: axes come first that
+        were not measured, then those that saved most, since coarser tiles save more. If none lowers
+        the peak, return the counts with the lowest peak; None if no axis can be cut.
         """
         best = None
-        may = [min(saved.get(at, inf), expected.get(at, inf)) for at in range(len(counts))]
-        for axis in sorted(range(len(counts)), key=may.__getitem__, reverse=True):
+        axes = range(len(counts))
+        for axis in sorted(axes, key=lambda axis: saved.get(axis, inf), reverse=True):
             finer = self._finer(counts, axis)
             if finer == counts:
                 continue

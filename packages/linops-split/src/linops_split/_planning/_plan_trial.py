@@ -70,7 +70,7 @@ class WithoutData:
         Raises
         ------
         ValueError
-            If an operator reads values of tensors.
+            If an operator reads values of tensors, or cannot run.
         """
         with torch.inference_mode(False), torch.no_grad(), self.mode:
             try:
@@ -78,7 +78,7 @@ class WithoutData:
             except RuntimeError as error:
                 raise ValueError(
                     f"{_running_operator(error.__traceback__) or self._signature}: an operator "
-                    f"to be planned must not read the values of its tensors, got {error}"
+                    f"to be planned must run on tensors without values, got {error}"
                 ) from error
 
 
@@ -114,8 +114,6 @@ class Trial:
         self._without_data = WithoutData(linop.signature)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         self._linop = self._without_data.of(linop)
-        self.held: tuple[tuple[torch.Size, int], ...] = ()
-        """The shapes and bytes of the tensors at the peak of the last computations."""
         with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
@@ -139,9 +137,7 @@ class Trial:
         devices = {device for count in counts for device in count.peaks} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
-        highest = max(counts, key=lambda count: count.peaks.get(self._device, 0))
-        self.held = highest.held
-        return highest.peaks.get(self._device, 0)
+        return max(count.peaks.get(self._device, 0) for count in counts)
 
 
 def _running_operator(traceback: TracebackType | None) -> str | None:

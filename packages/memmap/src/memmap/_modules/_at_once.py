@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial, wraps
 from typing import ParamSpec, TypeAlias, TypeVar
 
@@ -44,13 +45,20 @@ def at_once(calls: Iterable[Call]) -> None:
 
 
 def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator that restores the grad mode, also after an interrupt inside `torch.no_grad`."""
+    """Decorator that restores the grad mode, also after an interrupt inside `torch.no_grad`.
+
+    The function runs outside of inference mode: a parameter that gets memory there is never
+    trained again, without an error.
+    """
 
     @wraps(function)
     def keeping(*args: P.args, **kwargs: P.kwargs) -> R:
         before = torch.is_grad_enabled()
+        in_inference = torch.is_inference_mode_enabled()
         try:
-            return function(*args, **kwargs)
+            with torch.inference_mode(False) if in_inference else nullcontext():
+                set_grad_enabled(before)  # leaving inference mode enables gradients
+                return function(*args, **kwargs)
         finally:
             set_grad_enabled(before)
 

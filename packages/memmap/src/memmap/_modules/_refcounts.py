@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._torch import n_holders, set_bits
+from .._torch import n_holders
 
 one_at_a_time = RLock()
 """Held while a thread counts the holders of storages, or holds them itself for a moment."""
@@ -125,17 +125,16 @@ def _with_gradients(uses: dict[int, _Uses], tensors: Iterable[torch.Tensor]) -> 
 
 def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
     """References of a view to its base, and the number of tensors in between that it keeps."""
-    # Make the same view of a new base that nobody else holds, and count its references.
-    n_elements = -(-base.untyped_storage().nbytes() // base.itemsize)
-    dtype = _INTEGERS[base.itemsize] if base.is_quantized else base.dtype
-    twin = torch.empty(n_elements, dtype=dtype, device="meta")
-    storage = twin.untyped_storage()
-    twin.set_(storage, base.storage_offset(), base.shape, base.stride())
-    set_bits(twin, base.is_conj(), base.is_neg())
+    # Make the same view of another tensor with the memory of the base, and count its references.
+    # On another device, views through other classes (nested tensors) would refuse it.
+    twin, storage = base.data, base.untyped_storage()
+    if base.is_quantized:  # torch refuses some views of quantized numbers
+        twin = torch.empty(0, dtype=_INTEGERS[base.itemsize], device=base.device)
+        twin.set_(storage, base.storage_offset(), base.shape, base.stride())
+    n_before = n_holders(storage._cdata)
     with torch.no_grad():
         again = view._view_func_unsafe(twin)
-    # The storage is also held by its Python object, the twin and the view.
-    n_between = n_holders(storage._cdata) - 3
+    n_between = n_holders(storage._cdata) - n_before - 1
     number = n_uses_inside(twin)
     del again
     return number, n_between

@@ -11,10 +11,10 @@ from typing import TypeAlias, TypeVar
 import torch
 
 from .._modules._at_once import Call, at_once, keeps_grad_mode
-from .._views._overlap import has_internal_overlap, overlaps
+from .._views._overlap import overlaps
 from ._evaluation import Evaluation, EvaluationOrder, Origin
 from ._expressions import Expression, Variable
-from ._memory import Owner, Value, as_tensor, check_flag, copied, owner_of
+from ._memory import Owner, Value, as_tensor, check_flag, copied, is_writable, owner_of
 from ._shared import SharedVariable
 
 
@@ -254,7 +254,8 @@ class Function:
             item.variable
             for item, value in zip(self._inputs, arguments, strict=True)
             if item.mutable
-            and not (value.is_conj() or value.is_neg() or has_internal_overlap(value))
+            and not (value.is_conj() or value.is_neg())
+            and is_writable(value)
             and not any(other is not value and overlaps(other, value) for other in arguments)
             and owner_of(value) is None
         }

@@ -117,6 +117,12 @@ def copied(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Te
     return tensor.to(device or tensor.device, copy=True, memory_format=layout)
 
 
+def is_writable(tensor: torch.Tensor) -> bool:
+    """Whether torch can write any values to a tensor."""
+    # Outside of inference mode, torch refuses writes to tensors that were made in it.
+    return not (tensor.is_inference() or has_internal_overlap(tensor))
+
+
 def check_flag(what: str, flag: bool) -> None:
     """Raise `TypeError` if a flag is not True or False."""
     if not isinstance(flag, bool):

@@ -7,13 +7,13 @@ from itertools import count
 
 import torch
 
-from .._modules._at_once import Call
+from .._modules._at_once import Call, keeps_grad_mode
 from .._views._address import view_of
 from .._views._arrays import Array
-from .._views._overlap import has_internal_overlap, overlaps
+from .._views._overlap import overlaps
 from ..dataflow._operation import is_same_memory
 from ._expressions import Expression
-from ._memory import Owner, Value, as_tensor, check_flag, copied
+from ._memory import Owner, Value, as_tensor, check_flag, copied, is_writable
 
 _numbers = count(1)
 
@@ -69,6 +69,7 @@ class SharedVariable(Expression, Owner):
         Whether that memory was borrowed, instead of a copy.
     """
 
+    @keeps_grad_mode
     def __init__(
         self,
         value: Value,
@@ -117,6 +118,7 @@ class SharedVariable(Expression, Owner):
         array: Array = tensor.resolve_conj().resolve_neg().cpu().numpy()
         return array
 
+    @keeps_grad_mode
     def set_value(self, value: Value, borrow: bool = False) -> None:
         """Replace the value.
 
@@ -163,8 +165,7 @@ class SharedVariable(Expression, Owner):
             self.update(tensor)()
 
     def _can_borrow(self, tensor: torch.Tensor) -> bool:
-        # A tensor that overlaps itself could not be written to.
-        return tensor.device == self._device and not has_internal_overlap(tensor)
+        return tensor.device == self._device and is_writable(tensor)
 
     def update(self, tensor: torch.Tensor, is_new: bool = False) -> Call:
         """The call that replaces the value, in the existing memory if the new value fits.

@@ -15,7 +15,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ..._base._cutting import tile_of
-from ..._base._dimensions import SIDES, Side, axis_of, dims_of, with_dims_in_front
+from ..._base._dimensions import SIDES, Side, axis_of, check_sizes, dims_of, with_dims_in_front
 from ..._base._grid_questions import without_fftshift
 from ..._base._linop import NamedLinop
 from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
@@ -118,12 +118,12 @@ class SideBySide(Composite):
     def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
         for (_, side, position), inner in equal_places_side_by_side(old, self.linops):
-            blocks, place = self._blocks.get(side), position
+            blocks, outer = self._blocks.get(side), position
             if blocks is not None:
-                place += blocks.is_new and position >= blocks.position
-                if place == blocks.position:
+                outer += blocks.is_new and position >= blocks.position
+                if outer == blocks.position:
                     continue
-            yield (COMPOSITION, side, place), inner
+            yield (COMPOSITION, side, outer), inner
         if len(self._blocks) == 2 and self.idim == self.odim:
             at = [self._blocks[side].position for side in SIDES]
             yield (COMPOSITION, "input", at[0]), (COMPOSITION, "output", at[1])
@@ -138,7 +138,7 @@ class SideBySide(Composite):
         """Apply each operand to its block and put the results together."""
         pairs = list(zip(linop.linops, linop.blocks_of(x), strict=False))
         if linop.odim is None:
-            # A Zero in a sum may not know its sizes.
+            # A Zero adds nothing, and may not know its sizes.
             pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
         return combine_on_threads(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
@@ -181,7 +181,7 @@ class SideBySide(Composite):
             If y does not have the shape of that side, or all operands have all of it.
         """
         side = self._divided_side(side)
-        self._check_vector(y, side)
+        check_sizes(self, y, side, self.sizes(side))
         blocks = self._blocks[side]
         axis = axis_of(blocks.position, dims_of(self.shape, side))
         if blocks.is_new:
@@ -197,6 +197,8 @@ class SideBySide(Composite):
 
         Raises
         ------
+        TypeError
+            If an output is not a tensor.
         ValueError
             If there is not one output for each operand, or an output does not fit its operand.
         """
@@ -207,22 +209,26 @@ class SideBySide(Composite):
                 f"{self.signature}: there must be a block for each of {len(row.sizes)} operands, "
                 f"got {len(parts)}"
             )
+        of_parts: Side = "input" if row.layouts else side
+        for linop, part in zip(row.layouts or self.linops, parts, strict=True):
+            check_sizes(linop, part, of_parts, linop.sizes(of_parts))
         if row.layouts:
             pairs = zip(row.layouts, parts, strict=True)
             parts = tuple([layout.fn(layout, part) for layout, part in pairs])
         axis = axis_of(row.position, dims_of(self.shape, side))
-        if row.is_new:
-            y = torch.stack(parts, axis)
-        else:
-            for number, (part, size) in enumerate(zip(parts, row.sizes, strict=True)):
-                if part.shape[axis] != size:
-                    raise ValueError(
-                        f"{self.signature}: block {number} must have {size} elements along "
-                        f"{self._dims[side]}, got shape {tuple(blocks[number].shape)}"
-                    )
-            y = torch.cat(parts, axis)
-        self._check_vector(y, side)
-        return y
+        for number, (part, size) in enumerate(zip(parts, row.sizes, strict=True)):
+            if not row.is_new and part.shape[axis] != size:
+                raise ValueError(
+                    f"{self.signature}: block {number} must have {size} elements along "
+                    f"{self._dims[side]}, got shape {tuple(blocks[number].shape)}"
+                )
+        try:
+            return torch.stack(parts, axis) if row.is_new else torch.cat(parts, axis)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{self.signature}: blocks must have one shape except along {self._dims[side]}, "
+                f"and one device, got {[(tuple(b.shape), str(b.device)) for b in blocks]}"
+            ) from error
 
     def _divided_side(self, side: Side | None) -> Side:
         if side is None:
@@ -324,11 +330,11 @@ class SideBySide(Composite):
         if self._is_new or not acts_as(self, SideBySide):
             whole = self._of_parts(parts, range(first, stop), sizes)
             parts, sizes = [whole], {dim: [sum(of_parts)] for dim, of_parts in sizes.items()}
-        for place, zeros in ((len(parts), behind), (0, before)):
+        for at, zeros in ((len(parts), behind), (0, before)):
             if any(zeros.values()):
-                parts.insert(place, zero_between(self, lengths | zeros, complete=True))
+                parts.insert(at, zero_between(self, lengths | zeros, complete=True))
                 for dim, of_parts in sizes.items():
-                    of_parts.insert(place, zeros[dim])
+                    of_parts.insert(at, zeros[dim])
         of_sides = {
             side: Blocks(self._blocks[side].position, tuple(sizes[dim]))
             for side, dim in self._dims.items()

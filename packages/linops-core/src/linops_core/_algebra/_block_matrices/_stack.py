@@ -109,6 +109,6 @@ def with_new_dim(
                 f"Stack: {which} must be a name that no operand has, got {new} for "
                 f"{linop.signature}, which has {', '.join(sorted(map(str, linop.dims)))}"
             )
-    place = int(index) % (len(names) + 1)
-    blocks = Blocks(place, (1,) * len(linops), is_new=True)
-    return (*names[:place], new, *names[place:]), {side: blocks}
+    position = int(index) % (len(names) + 1)
+    blocks = Blocks(position, (1,) * len(linops), is_new=True)
+    return (*names[:position], new, *names[position:]), {side: blocks}
