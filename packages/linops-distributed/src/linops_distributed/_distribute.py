@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from linops_core import NamedLinop, Role, SplitError
 from linops_core.siblings import submodules_of
 from linops_multigpu import BatchSpec, create_batched_linop
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import ND, NamedDimension
 
 from ._operators._distributed import DistributedLinop
 from ._operators._distributed_tile import DistributedTile
@@ -168,7 +168,6 @@ def _tile(
 ) -> DistributedTile:
     """Return the operator of which each rank computes a share."""
     sharding, tile = share.sharding, share.tile
-    _prepare(ranks, sharding, share.whole.shape)
     refused: str | None = None  # on one rank, an error that all ranks raise
     if specs and not sharding.is_empty:
         try:
@@ -204,13 +203,11 @@ def _tile(
 
 
 def _exchange(move: Move, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> Exchange:
-    ranks.mesh.prepare((move.mesh_dim,))
     before, after = (sharding_for(ranks, cuts, lengths) for cuts in (move.before, move.after))
     return Exchange(move.names, before, after, ranks)
 
 
 def _halo(step: Halo, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
-    ranks.mesh.prepare((step.mesh_dim,))
     sides = step.before, step.after
     before, after = (sharding_for(ranks, step.cuts, lengths, reads) for reads in sides)
     return HaloExchange(step.names, step.dim, before, after, ranks)
@@ -295,15 +292,6 @@ def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchS
         if not isinstance(spec, BatchSpec):
             raise TypeError(f"{_NAME}: batch_specs must be BatchSpecs, got {type(spec)}")
     return result
-
-
-def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
-    """Make the process groups, in the same order on all ranks."""
-    for names in (shape.ishape, shape.oshape, ()):
-        ranks.mesh.prepare(sharding.absent_from(names))
-        ranks.mesh.prepare(sharding.present_in(names))
-    for cut in sharding.cuts.values():
-        ranks.mesh.prepare((cut.mesh_dim,))
 
 
 def _signature(linop: NamedLinop) -> list[object]:

@@ -34,7 +34,7 @@ class Exchange(DistributedLinop):
     """
 
     is_real = True
-    gain: float | None = 1.0
+    _gain: float | None = 1.0
     """The exchange keeps the norm."""
 
     def __init__(

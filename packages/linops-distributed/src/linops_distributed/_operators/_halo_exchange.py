@@ -31,7 +31,7 @@ class HaloExchange(Exchange):
     ranks : Transport
     """
 
-    gain = None
+    _gain = None
 
     def __init__(
         self,
