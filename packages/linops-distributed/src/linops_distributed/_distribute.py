@@ -22,7 +22,7 @@ from ._operators._rank_copies import mesh_dims_of_weights
 from ._operators._steps import in_steps
 from ._ranks._mesh import RankMesh
 from ._ranks._transport import Transport
-from ._shares._route import Halo, Move, gain_of
+from ._shares._route import Move, gain_of
 from ._shares._sharding import Sharding
 from ._shares._share import Share, sharding_for
 from ._shares._sources import Source, shares_of_all, shares_of_functions, shares_of_one
@@ -152,8 +152,6 @@ def over_ranks(
         _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
         if isinstance(step, Share)
         else _exchange(step, ranks, plan.lengths)
-        if isinstance(step, Move)
-        else _halo(step, ranks, plan.lengths)
         for step in steps
     ]
     _check_batch_dims(steps, specs)
@@ -203,14 +201,10 @@ def _tile(
 
 
 def _exchange(move: Move, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> Exchange:
-    before, after = (sharding_for(ranks, cuts, lengths) for cuts in (move.before, move.after))
-    return Exchange(move.names, before, after, ranks)
-
-
-def _halo(step: Halo, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
-    sides = step.before, step.after
-    before, after = (sharding_for(ranks, step.cuts, lengths, reads) for reads in sides)
-    return HaloExchange(step.names, step.dim, before, after, ranks)
+    before = sharding_for(ranks, move.before, lengths, move.reads_before)
+    after = sharding_for(ranks, move.after, lengths, move.reads_after)
+    kind = HaloExchange if move.before == move.after else Exchange
+    return kind(move.names, before, after, ranks)
 
 
 def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequence[BatchSpec]:
@@ -229,7 +223,7 @@ def _is_cut_by(share: Share, dim: NamedDimension) -> bool:
     return dim in share.whole.dims and share.whole.role(dim) is not Role.OPAQUE
 
 
-def _check_batch_dims(steps: Sequence[Share | Move | Halo], specs: Sequence[BatchSpec]) -> None:
+def _check_batch_dims(steps: Sequence[Share | Move], specs: Sequence[BatchSpec]) -> None:
     for dim in {dim for spec in specs for dim in spec.batch_sizes}:
         if len(steps) > 1 and not any(isinstance(s, Share) and _is_cut_by(s, dim) for s in steps):
             raise SplitError(
