@@ -32,13 +32,8 @@ from ._joseph import (
     line_integrals,
     line_integrals_of_rows,
 )
-<<<<<<< HEAD
 from ._many_images import blocks
-from ._rays import Beam, images_and_beam_are_fixed, tables_at_once, value_of
-=======
 from ._rays import Beam, axes_of_rows, images_and_beam_are_fixed, tables_at_once, value_of
-from ._side_by_side import blocks
->>>>>>> img
 
 # Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
