@@ -2,11 +2,15 @@
 
 import json
 import os
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.filesystem import _StorageInfo
+from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from memmap import CheckpointError, MemoryReport
@@ -137,3 +141,49 @@ def test_a_damaged_distributed_checkpoint_is_refused(distcp: Path) -> None:
         metadata.write_bytes(wrong)
         with pytest.raises(CheckpointError, match=r"torch.distributed|whole"):
             MemoryReport.from_file(distcp)
+
+
+DEEP: Any = "a"
+for _ in range(100):
+    DEEP = (DEEP, DEEP)
+
+
+class _Made:
+    """A stand-in for an object of another class with any state."""
+
+    def __init__(self, cls: type, **state: object) -> None:
+        self.reduction = cls, ("a", 0, 1)[: 3 if cls is _StorageInfo else 1], state
+
+    def __reduce__(self) -> Any:
+        return self.reduction
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("described", "message"),
+    [
+        ({"storage_data": {_Made(MetadataIndex, fqn=DEEP): 0}}, "got a place without a name"),
+        (
+            {"storage_data": {_Made(MetadataIndex, fqn="a", offset=DEEP): 0}},
+            "got a size that has other parts than integers",
+        ),
+        (
+            {"storage_data": {MetadataIndex("a"): _Made(_StorageInfo, relative_path=DEEP)}},
+            r"got a place in \.\.\.",
+        ),
+        ({"storage_data": {}, "state_dict_metadata": {"a": SimpleNamespace(chunks=DEEP)}}, "size"),
+        (
+            {
+                "storage_data": {},
+                "state_dict_metadata": {"a": SimpleNamespace(chunks=DEEP, size=(1,))},
+            },
+            "got a tensor 'a' without a name",
+        ),
+    ],
+)
+def test_tuples_of_very_many_parts_are_refused_at_once(
+    distcp: Path, described: dict[str, object], message: str
+) -> None:
+    (distcp / ".metadata").write_bytes(pickle.dumps(SimpleNamespace(**described)))
+    with pytest.raises(CheckpointError, match=message):
+        MemoryReport.from_file(distcp)

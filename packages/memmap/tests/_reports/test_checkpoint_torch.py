@@ -334,6 +334,11 @@ def test_objects_nested_without_end_are_refused(path: Path) -> None:
         MemoryReport.from_file(archive(path, deep, {}))
 
 
+def test_a_call_of_a_tuple_of_very_many_parts_takes_no_time(path: Path) -> None:
+    called = b"\x80\x02)" + (pickle.DUP + pickle.TUPLE2) * 100 + b")" + pickle.REDUCE + b"."
+    assert not MemoryReport.from_file(archive(path, called, {})).storages
+
+
 def test_a_pickle_that_repeats_itself_exponentially_is_walked_once(path: Path) -> None:
     value: list[object] = [torch.zeros(1)]
     for _ in range(60):

@@ -23,7 +23,7 @@ EMPTY = View("RAM", 0, 64, sizes=(0,), strides=(1,))
 
 
 def total(report: MemoryReport) -> dict[str, int]:
-    return report.totals.as_dict()
+    return report.totals._asdict()
 
 
 class Tied(torch.nn.Module):

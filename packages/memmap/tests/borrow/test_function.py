@@ -416,8 +416,9 @@ def test_functions_and_expressions_show_what_they_are() -> None:
     x, y = variable("x"), variable("y")
     f = function([In(x, borrow=True), y], Out(-x @ (1 / y), borrow=True), name="f")
     assert repr(f) == (
-        "Function('f', [In(x, borrow=True, mutable=False), In(y, borrow=False, mutable=False)], "
-        "[Out((-x) @ (1 / y), borrow=True)])"
+        "Function('f', [In(variable=x, borrow=True, mutable=False), "
+        "In(variable=y, borrow=False, mutable=False)], "
+        "[Out(expression=(-x) @ (1 / y), borrow=True)])"
     )
     assert repr(apply(torch.exp, x + 1, 2)) == "exp(x + 1, 2)"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from .._errors import CheckpointError
 from .._views._view import View
 from ._checkpoint_pickle import DICT, Global, InertUnpickler, Node
-from ._checkpoint_tensors import DTYPES, NAMES, are_integers
+from ._checkpoint_tensors import DTYPES, NAMES, are_integers, key_text
 from ._numbers import Entries, Entry
 
 METADATA = ".metadata"
@@ -26,8 +26,11 @@ def read_distributed(folder: Path) -> Entries:
     views: dict[object, View] = {}
     for index, info in _pairs(metadata.get("storage_data")):
         key = _fields(index)
+        name = key.get("fqn")
+        if not isinstance(name, str):  # not hashed, because a tuple may have very many parts
+            raise _damaged("a place without a name")
         offset = None if key.get("offset") is None else _sizes(key["offset"])
-        views[key.get("fqn"), offset] = _record(folder, _fields(info))
+        views[name, offset] = _record(folder, _fields(info))
     entries = Entries()
     for name, described in _pairs(metadata.get("state_dict_metadata")):
         tensor = _fields(described)
@@ -48,7 +51,7 @@ def _add_tensor(
     typed = state[0] if isinstance(state, tuple) and state else None
     dtype = DTYPES.get(typed.name) if isinstance(typed, Global) else None
     if dtype is None or not isinstance(chunks, Node) or not isinstance(name, str):
-        raise _damaged(f"a tensor {name!r:.100} without a name, a type that torch has, or chunks")
+        raise _damaged(f"a tensor {key_text(name)} without a name, a type of torch, or chunks")
     for number, chunk in enumerate(chunks.items):
         first, sizes = (_sizes(_fields(chunk).get(key)) for key in ("offsets", "sizes"))
         is_whole = sizes == size
@@ -67,7 +70,7 @@ def _record(folder: Path, info: dict[object, object]) -> View:
     """The bytes of an archive in a file of the folder."""
     name, numbers = info.get("relative_path"), (info.get("offset"), info.get("length"))
     if not isinstance(name, str) or {*"/\\\0"} & {*name} or not are_integers(numbers):
-        raise _damaged(f"a place of {name!r:.100}")
+        raise _damaged(f"a place in {key_text(name)}")
     start, length = numbers
     status = (folder / name).stat()
     if min(start, length) < 0 or start + length > status.st_size:
@@ -96,7 +99,7 @@ def _sizes(value: object) -> tuple[int, ...]:
     """The numbers of a torch.Size."""
     sizes = value.arguments[0] if isinstance(value, Node) and value.arguments else value
     if not are_integers(sizes) or min(sizes, default=0) < 0:
-        raise _damaged(f"the size {sizes!r:.100}")
+        raise _damaged("a size that has other parts than integers from 0 on")
     return sizes
 
 

@@ -210,7 +210,8 @@ def _has_members(value: object) -> TypeGuard[tuple[object, ...] | Node]:
     """Whether a value may contain tensors: most values do not, such as the hooks of a module."""
     if type(value) is Node:
         filled = value.pairs or value.arguments or value.items or value.state
-        return bool(filled) or value.maker not in _CONTAINERS
+        # Other makers are not hashed, because a tuple may have very many parts.
+        return bool(filled) or type(value.maker) is not Global or value.maker not in _CONTAINERS
     return isinstance(value, tuple) and bool(value)
 
 

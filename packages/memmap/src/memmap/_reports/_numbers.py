@@ -139,10 +139,6 @@ class Numbers(NamedTuple):
     wasted: int = 0
     separate: int = 0
 
-    def as_dict(self) -> dict[str, int]:
-        """The numbers by name."""
-        return self._asdict()
-
 
 def total(numbers: Iterable[Numbers]) -> Numbers:
     """The sum of each number."""

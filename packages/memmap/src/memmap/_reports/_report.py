@@ -142,12 +142,12 @@ class MemoryReport:
 'touched': 8, 'shared': 0, 'separate': 8, 'shares_with': []}]
         """
         return {
-            "totals": self.totals.as_dict(),
-            "devices": {device: numbers.as_dict() for device, numbers in self.devices.items()},
+            "totals": self.totals._asdict(),
+            "devices": {device: numbers._asdict() for device, numbers in self.devices.items()},
             "storages": [
                 {
                     "device": storage.device,
-                    **storage.numbers.as_dict(),
+                    **storage.numbers._asdict(),
                     "tensors": [tensor.as_dict() for tensor in storage.tensors],
                 }
                 for storage in self.storages

@@ -18,7 +18,7 @@ from ._memory import Owner, Value, as_tensor, check_flag, copied, is_writable, o
 from ._shared import SharedVariable
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class In:
     """An input of a function, and what the function may do with the memory of the argument.
 
@@ -36,7 +36,7 @@ class In:
     --------
     >>> from memmap.borrow import variable
     >>> In(variable("x"), mutable=True)
-    In(x, borrow=True, mutable=True)
+    In(variable=x, borrow=True, mutable=True)
     """
 
     variable: Variable
@@ -50,11 +50,8 @@ class In:
         check_flag("In: mutable", self.mutable)
         self.borrow |= self.mutable
 
-    def __repr__(self) -> str:
-        return f"In({self.variable!r}, borrow={self.borrow}, mutable={self.mutable})"
 
-
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Out:
     """An output of a function, and the memory in which the function may return it.
 
@@ -71,7 +68,7 @@ class Out:
     --------
     >>> from memmap.borrow import variable
     >>> Out(-variable("x"), borrow=True)
-    Out(-x, borrow=True)
+    Out(expression=-x, borrow=True)
     """
 
     expression: Expression
@@ -81,9 +78,6 @@ class Out:
         if not isinstance(self.expression, Expression):
             raise TypeError(f"Out: an output must be an expression, got {self.expression!r}")
         check_flag("Out: borrow", self.borrow)
-
-    def __repr__(self) -> str:
-        return f"Out({self.expression!r}, borrow={self.borrow})"
 
 
 Input: TypeAlias = Variable | In
