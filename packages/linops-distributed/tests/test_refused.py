@@ -347,6 +347,8 @@ def made_by(two: Ranked) -> DistributedLinop:
         (lambda A: A(torch.ones(4)), ValueError, "N must have size 2, got 4"),
         (lambda A: A.split(A, {"N": slice(0, 1)}), SplitError, "distributed over ranks"),
         (lambda A: torch.vmap(A)(torch.ones(3, 2)), NotImplementedError, "over ranks it must be"),
+        (lambda A: A.to_dense(), NotImplementedError, "vectors must be whole for to_dense"),
+        (lambda A: (2 * A.N).to_scipy(), NotImplementedError, "must be whole for to_scipy"),
         (pickle.dumps, TypeError, "must stay in their process"),
     ],
 )
