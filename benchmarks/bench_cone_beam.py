@@ -46,9 +46,13 @@ def compare(size: int, n_views: int, itk: Any) -> None:
     if itk is not None:
         theirs, their_back, their_fdk = of_rtk(itk, A, x, y)
         within = (slice(2, -2),) * 3
-        for own, other in ((y, theirs()), (A.H(y)[within], their_back()[within])):
+        # What the README of linops-imaging says; measured: 2.1e-7 to 2.7e-7, and 3.7e-7 to 9.9e-7.
+        for own, other, most in (
+            (y, theirs(), 5e-7),
+            (A.H(y)[within], their_back()[within], 2e-6),
+        ):
             error = float((own - other).norm() / own.norm())
-            assert error < 1e-3, error
+            assert error < most, error
         ways = {"RTK, Joseph": theirs} | ways
         back_ways = {"RTK, Joseph's back projection": their_back} | back_ways
         fdk_ways = {"RTK, FDK": their_fdk} | fdk_ways

@@ -121,6 +121,8 @@ def test_torchkbnufft_with_frames_and_gradients_to_locations() -> None:
     ours = A(x)
     theirs = forward(x, omega)
     assert (ours - theirs).norm() < 2e-3 * ours.norm()
+    one = interop.from_torchkbnufft(forward, omega, output_shape=("B", "K"), batch_shape=("B",))
+    torch.testing.assert_close(one(x[:, 0]), ours[:, 0])
     # torchkbnufft has no gradients to the locations.
     shift = 1e-5 * torch.ones_like(omega)
     (gradient,) = torch.autograd.grad(ours.abs().square().sum(), omega)

@@ -1,6 +1,7 @@
 """Whatever the dtypes of a vector and of the weights, a result is right or refused by us."""
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
@@ -8,7 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core import Diagonal, NamedLinop, SimpleLinop
+from linops_core import (
+    Add,
+    BlocksToArray,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Sampling,
+    SimpleLinop,
+)
 from linops_core._base._sizes import input_lengths
 from linops_core.testing._real_matrices import product
 from linops_core.testing.strategies import Known, leaves
@@ -66,3 +76,26 @@ def test_another_error_of_torch_stays() -> None:
     A: NamedLinop = SimpleLinop(fails, fails)
     with pytest.raises(RuntimeError, match="no memory"):
         A(torch.ones(2, dtype=torch.float16))
+
+
+KEPT = torch.ones(300, dtype=torch.bool)
+COILS = torch.ones(300, 2**15, dtype=torch.bfloat16)
+SUMMING: dict[str, Callable[[], tuple[NamedLinop, tuple[int, ...]]]] = {
+    "Add": lambda: (Add(*[Identity(("N",))] * 100), (2,)),
+    "BlocksToArray": lambda: (BlocksToArray([599], [300], [1]), (300, 300)),
+    "BlocksToArray, a mask": lambda: (
+        BlocksToArray([599], [300], [1], KEPT, mask_of="elements"),
+        (300, 300),
+    ),
+    "Dense": lambda: (Dense(COILS, "CN", "N", "CN").H, COILS.shape),
+    "Sampling": lambda: (Sampling([torch.zeros(200, dtype=torch.long)], [2]).H, (200,)),
+}
+
+
+@pytest.mark.parametrize("name", SUMMING)
+def test_many_numbers_in_half_precision_are_added_in_single(name: str) -> None:
+    A, lengths = SUMMING[name]()
+    x = torch.full(lengths, 1.1, dtype=torch.bfloat16)
+    y, expected = A(x), A.to(torch.float64)(x.double())
+    assert y.dtype is torch.bfloat16
+    torch.testing.assert_close(y.double(), expected, rtol=torch.finfo(torch.bfloat16).eps, atol=0)

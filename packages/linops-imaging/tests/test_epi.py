@@ -192,6 +192,7 @@ def test_bad_arguments_are_refused(
         ([1j], [False, True, False], TypeError, "complex tensor, got <class 'list'>"),
         (random(1, 4, 4), [False, True, False], ValueError, r"must be \(\.\.\., C, 3, X\)"),
         (random(3, 4), [False, True, False], ValueError, r"got the shape \(3, 4\)"),
+        (random(0, 2, 3, 4), [False, True, False], ValueError, r"got the shape \(0, 2, 3, 4\)"),
         (
             random(1, 3, 4),
             [False, True, True],

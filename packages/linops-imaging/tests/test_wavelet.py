@@ -189,7 +189,8 @@ def test_integers_are_transformed_in_the_default_dtype() -> None:
         (("db2", ("N",), [6, 4]), ValueError, r"sizes must be 1 positive integers, got \[6, 4\]"),
         (("db2", ("N",), [8], -1), ValueError, "n_levels must be at least 0, got -1"),
         (("db2", ("N",), [8], 1.0), TypeError, "n_levels must be an integer, got 1.0"),
-        (("db2", ("N",), [8], 1, ("A", "B")), ValueError, "out_dims must have 1 dimensions, got"),
+        (("db2", ("N",), [8], 1, ("A", "B")), ValueError, "out_dims must have 1 dimensions for"),
+        (("db2", ("...",), [8], 1), ValueError, "dims must have 1 dimensions for"),
     ],
 )
 def test_bad_arguments_are_refused(

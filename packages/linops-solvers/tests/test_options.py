@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -269,3 +270,36 @@ def test_the_norm_of_an_operator_may_be_past_the_range_of_float16() -> None:
     assert float(operator_norm(A, torch.full((4,), 0.1, dtype=torch.float16))) == pytest.approx(
         1.2e5, rel=1e-2
     )
+
+
+@pytest.mark.parametrize("returned", [None, [1.0], np.ones(2)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: conjugate_gradients(f, Y),
+        lambda f: conjugate_gradients(A.N, Y, preconditioner=f),
+        lambda f: gmres(f, Y),
+        lambda f: minres(f, Y),
+        lambda f: lsqr(f, Y, adjoint=A.H),
+        lambda f: lsmr(A, Y, adjoint=f),
+        lambda f: fista(f, Y, no_penalty(), adjoint=A.H),
+        lambda f: fista(A, Y, no_penalty(), adjoint=f),
+        lambda f: fista(A, Y, f),
+        lambda f: admm(A, Y, no_penalty(), L=f, L_adjoint=A.H),
+        lambda f: pdhg(A, no_penalty(), f, Y),
+        lambda f: douglas_rachford(f, no_penalty(), Y),
+        lambda f: irls(f, Y, adjoint=A.H),
+        lambda f: omp(A, Y, adjoint=f),
+        lambda f: mlem(f, Y, adjoint=A.H),
+        lambda f: power_method(f, Y),
+        lambda f: operator_norm(f, like=Y, adjoint=A.H),
+        lambda f: svd(f, 1, Y, adjoint=A.H),
+        lambda f: estimate_trace(f, like=Y),
+        lambda f: polynomial_preconditioner(f, 2)(Y),
+    ],
+)
+def test_a_function_that_returns_no_tensor_is_refused(
+    call: Callable[..., Any], returned: Any
+) -> None:
+    with pytest.raises(TypeError, match=r" must return a torch\.Tensor, got <class .*as_tensor"):
+        call(lambda x, *_: returned)

@@ -203,6 +203,11 @@ def test_zeros_of_a_complex_operator_are_complex() -> None:
         B = batch_linop(A, sizes)
         torch.testing.assert_close(B(torch.ones(3)), A(torch.ones(3)))
         torch.testing.assert_close(B.H(torch.ones(2)), A.H(torch.ones(2)))
+    P = Diagonal(torch.tensor([1j, 2, 3, 4]), ("M",)) @ PadDim("N", 1, 4, ("N",), ("M",))
+    windows = [{ND("M"): slice(start, start + 1)} for start in range(4)]
+    for window in windows:
+        part, wanted = (L.split(L, window)(torch.ones(1)) for L in (batch_linop(P, {"M": 1}), P))
+        torch.testing.assert_close(part, wanted)
 
 
 def test_an_operator_that_uses_everything_is_itself() -> None:

@@ -160,7 +160,7 @@ class Kept(Cache, Generic[Value]):
                 state, values = self._made
                 if self._is_only or state is None or not state.is_current(*tensors):
                     values = {}
-                    self._made = None, values  # the old ones are freed before the new one is made
+                    self._made = None, values  # frees the old ones before the new one is made
                 with torch.inference_mode(False), torch.no_grad():
                     state, value = TensorState(*tensors), make()
                 wait_for(*tensors)

@@ -109,7 +109,8 @@ def test_an_array_is_taken_without_a_copy_where_that_is_possible() -> None:
         assert as_tensor(view).data_ptr() == view.ctypes.data
     frozen = x.copy()
     frozen.setflags(write=False)
-    for array in (x[::-1], frozen, x.astype(">f8")):
+    column = np.zeros(3, [("value", "f8"), ("flag", "i1")])["value"]
+    for array in (x[::-1], frozen, x.astype(">f8"), column):
         tensor = as_tensor(array)
         assert tensor.tolist() == array.tolist()
         assert tensor.data_ptr() != array.ctypes.data

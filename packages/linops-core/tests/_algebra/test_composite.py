@@ -48,7 +48,7 @@ def test_a_thread_never_sees_some_of_the_dimensions_only() -> None:
                 thread.join()
             return super().dims
 
-    first, then = Dense(torch.ones(2, 3)), Asked(torch.ones(4, 2), ("K", "M"), ("M",), ("K",))
+    first, then = Asked(torch.ones(2, 3)), Dense(torch.ones(4, 2), ("K", "M"), ("M",), ("K",))
     A = Chain(first, then)
     vars(A)["_memos"].clear()
     whole.append(A)

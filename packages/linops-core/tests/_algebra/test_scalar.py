@@ -106,6 +106,12 @@ def test_numbers_that_are_moved_in_half_precision_lead_to_infinity_and_to_nothin
     torch.testing.assert_close(A.N(x.float()), x.float())
 
 
+def test_division_by_a_tensor_of_an_integer_has_the_precision_of_the_data() -> None:
+    A, x = Scalar(2.0, ("N",)), torch.ones(1, dtype=torch.float64)
+    torch.testing.assert_close((A / torch.tensor(3))(x), 2 / (3 * x))
+    assert (A / torch.tensor(3))(x.float()).dtype is torch.float32
+
+
 def test_complex_numbers_at_the_edge_of_the_range_have_normals() -> None:
     x = torch.ones(1, dtype=torch.complex128)
     for number, square in ((1e200j, torch.inf), (1.7e308 + 1.7e308j, torch.inf), (1e-200j, 0)):

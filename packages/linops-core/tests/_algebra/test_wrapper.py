@@ -17,6 +17,7 @@ from linops_core import (
     Identity,
     ImagPart,
     NamedLinop,
+    Normal,
     PadLast,
     RealFFT,
     RealForm,
@@ -210,3 +211,9 @@ def test_imaginary_parts_of_conjugates_can_be_batched(A: NamedLinop) -> None:
     many = torch.func.vmap(lambda v: A(v.conj()))(x)
     torch.testing.assert_close(many, torch.stack([A(one.conj().resolve_conj()) for one in x]))
     assert not many.is_conj() and not many.is_neg()
+
+
+@pytest.mark.parametrize("kind", [Wrapper, Normal, RealForm])
+def test_what_is_no_operator_is_not_wrapped(kind: Any) -> None:
+    with pytest.raises(TypeError, match=f"{kind.__name__}: operands must be NamedLinops, got .*st"):
+        kind("N")

@@ -1,8 +1,10 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core import SplitError
+from linops_core import Identity, SplitError
 from linops_core._base._tile import normalized_slice
 
 ends = st.none() | st.integers(-6, 6)
@@ -63,3 +65,10 @@ def test_what_is_no_tile_is_refused(piece: slice, size: int | None, message: str
 
 def test_a_split_error_is_a_value_error() -> None:
     assert issubclass(SplitError, ValueError)
+
+
+def test_a_tile_is_a_mapping() -> None:
+    A = Identity(("N",))
+    tile: Any = [slice(0, 1)]
+    with pytest.raises(TypeError, match=r"Identity .*: a tile must be a mapping of .*, got \[sl"):
+        A.split(A, tile)

@@ -97,21 +97,36 @@ def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[ExtendedAxis], b
     kinds = [draw(st.sampled_from([torch.float64, torch.complex128])) for _ in range(2)]
     grid, taps = [axis.lengths[is_back] for axis in axes], [axis.taps for axis in axes]
     x = torch.randn(2, *grid, dtype=kinds[0], generator=generator)
+    if draw(st.booleans()):  # in another order of the memory
+        x = x.movedim(0, -1).contiguous().movedim(-1, 0)
     n_kernels = draw(st.integers(1, 2))
     return x, torch.randn(n_kernels, *taps, dtype=kinds[1], generator=generator), axes, is_back
 
 
 @pytest.mark.parametrize("method", ["direct", "fft"])
-@given(drawn=correlations())
+@given(drawn=correlations(), is_learned=st.booleans())
 def test_a_correlation_is_the_sum_of_its_products(
-    method: str, drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool]
+    method: str, drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool], is_learned: bool
 ) -> None:
     x, weight, axes, is_back = drawn
     along = tuple(range(1, weight.ndim))
-    result = correlated(x, weight.flip(along) if is_back else weight, axes, method, is_back=is_back)
+    taps = (weight.flip(along) if is_back else weight).requires_grad_(is_learned)
+    result = correlated(x, taps, axes, method, is_back=is_back).detach()
     expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes, is_back)
     assert result.dtype == expected.dtype
-    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(result, expected.detach())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_a_correlation_along_the_first_axis_keeps_the_order_of_the_memory(
+    dtype: torch.dtype,
+) -> None:
+    x, weight = torch.randn(64, 16, 8, dtype=dtype).movedim(0, -1), torch.randn(3)
+    y = correlated(x, weight, whole([64], weight, [1], False))
+    assert y.stride() == x.stride()
+    axes = whole([64], weight.double(), [1], False)
+    expected = correlated(x.to(torch.complex128), weight.double(), axes)
+    torch.testing.assert_close(y, expected.to(dtype) if dtype.is_complex else expected.real.float())
 
 
 def test_the_way_is_chosen_by_the_bytes_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def kept(linop: NamedLinop, dtype: torch.dtype = torch.float64) -> Interpolation
 def anything_kept(
     linop: NamedLinop, dtype: torch.dtype = torch.float64
 ) -> InterpolationTable | Neighbours | None:
-    result: InterpolationTable | Neighbours | None = vars(linop)["_table"]._values.get(dtype)
+    result: InterpolationTable | Neighbours | None = vars(linop)["_table"]._made[1].get(dtype)
     return result
 
 

@@ -175,7 +175,7 @@ def test_what_has_no_complex_matrix_is_refused() -> None:
 
 
 def test_the_operand_of_a_real_form_is_an_operator_without_the_name_of_parts() -> None:
-    with pytest.raises(TypeError, match="RealForm: the operand must be a NamedLinop, got"):
+    with pytest.raises(TypeError, match="RealForm: operands must be NamedLinops, got"):
         RealForm(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"RealForm: dim must be a name that .* not have, got N"):
         RealForm(RealPart(("N",)), "N")

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from linops_core import NamedLinop, Role, SplitError
 from linops_core.siblings import submodules_of
 from linops_multigpu import BatchSpec, create_batched_linop
-from nameddim import ND, NamedDimension, NamedShape
+from nameddim import ND, NamedDimension
 
 from ._operators._distributed import DistributedLinop
 from ._operators._distributed_tile import DistributedTile
@@ -22,7 +22,7 @@ from ._operators._rank_copies import mesh_dims_of_weights
 from ._operators._steps import in_steps
 from ._ranks._mesh import RankMesh
 from ._ranks._transport import Transport
-from ._shares._route import Halo, Move, gain_of
+from ._shares._route import Move, gain_of
 from ._shares._sharding import Sharding
 from ._shares._share import Share, sharding_for
 from ._shares._sources import Source, shares_of_all, shares_of_functions, shares_of_one
@@ -152,8 +152,6 @@ def over_ranks(
         _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
         if isinstance(step, Share)
         else _exchange(step, ranks, plan.lengths)
-        if isinstance(step, Move)
-        else _halo(step, ranks, plan.lengths)
         for step in steps
     ]
     _check_batch_dims(steps, specs)
@@ -168,7 +166,6 @@ def _tile(
 ) -> DistributedTile:
     """Return the operator of which each rank computes a share."""
     sharding, tile = share.sharding, share.tile
-    _prepare(ranks, sharding, share.whole.shape)
     refused: str | None = None  # on one rank, an error that all ranks raise
     if specs and not sharding.is_empty:
         try:
@@ -204,16 +201,10 @@ def _tile(
 
 
 def _exchange(move: Move, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> Exchange:
-    ranks.mesh.prepare((move.mesh_dim,))
-    before, after = (sharding_for(ranks, cuts, lengths) for cuts in (move.before, move.after))
-    return Exchange(move.names, before, after, ranks)
-
-
-def _halo(step: Halo, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
-    ranks.mesh.prepare((step.mesh_dim,))
-    sides = step.before, step.after
-    before, after = (sharding_for(ranks, step.cuts, lengths, reads) for reads in sides)
-    return HaloExchange(step.names, step.dim, before, after, ranks)
+    before = sharding_for(ranks, move.before, lengths, move.reads_before)
+    after = sharding_for(ranks, move.after, lengths, move.reads_after)
+    kind = HaloExchange if move.before == move.after else Exchange
+    return kind(move.names, before, after, ranks)
 
 
 def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequence[BatchSpec]:
@@ -232,7 +223,7 @@ def _is_cut_by(share: Share, dim: NamedDimension) -> bool:
     return dim in share.whole.dims and share.whole.role(dim) is not Role.OPAQUE
 
 
-def _check_batch_dims(steps: Sequence[Share | Move | Halo], specs: Sequence[BatchSpec]) -> None:
+def _check_batch_dims(steps: Sequence[Share | Move], specs: Sequence[BatchSpec]) -> None:
     for dim in {dim for spec in specs for dim in spec.batch_sizes}:
         if len(steps) > 1 and not any(isinstance(s, Share) and _is_cut_by(s, dim) for s in steps):
             raise SplitError(
@@ -295,15 +286,6 @@ def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchS
         if not isinstance(spec, BatchSpec):
             raise TypeError(f"{_NAME}: batch_specs must be BatchSpecs, got {type(spec)}")
     return result
-
-
-def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
-    """Make the process groups, in the same order on all ranks."""
-    for names in (shape.ishape, shape.oshape, ()):
-        ranks.mesh.prepare(sharding.absent_from(names))
-        ranks.mesh.prepare(sharding.present_in(names))
-    for cut in sharding.cuts.values():
-        ranks.mesh.prepare((cut.mesh_dim,))
 
 
 def _signature(linop: NamedLinop) -> list[object]:

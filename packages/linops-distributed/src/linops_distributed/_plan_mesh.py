@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import is_size, submodules_of
+from linops_core.siblings import SideBySide, is_size, submodules_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
@@ -76,37 +76,48 @@ def plan_mesh(
     everyone = range(prod(mesh.values()))
     first = Transport(RankMesh(mesh, dict.fromkeys(mesh, 0), everyone), ordered, is_dry=True)
     pairs = checked_placement(placement, first)
-    cuts: set[Cut] = set()
-    steps: dict[object, Mapping[str, tuple[PlanStep, ...]]] = {}
-    plans: list[RankPlan] = []
+    blocks = [module for module in submodules_of(linop) if isinstance(module, SideBySide)]
+    may_differ = any(pairs.keys() & {block.idim, block.odim} for block in blocks)
 
-    def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:
-        """Return a key that is equal for ranks that do the same."""
-        # Ranks that read equal lengths may have different shares.
-        return tuple(n if cut.reads else cut.lengths[n] for cut in cuts for n in [at[cut.mesh_dim]])
+    def planned(objects: Sequence[Sequence[object]]) -> list[RankPlan]:
+        """Return the plan of each rank; what ranks compare goes to ``compared``."""
+        cuts: set[Cut] = set()
+        steps: dict[object, Mapping[str, tuple[PlanStep, ...]]] = {}
+        plans: list[RankPlan] = []
+        compared.clear()
+        for number, at in enumerate(first.mesh.coordinates()):
+            # Ranks do the same if their shares have the same lengths, unless they read halos, or
+            # have operands of their own.
+            key = number if may_differ else _lengths(cuts, at)
+            if key not in steps:
+                ranks = replace(
+                    first,
+                    mesh=replace(first.mesh, at=at),
+                    other_objects=objects or compared[:1],
+                    own_objects=[],
+                )
+                compared.append(ranks.own_objects)
+                A = over_ranks(ranks, linop, pairs, (), lengths_of)
+                local = None if like is None else A.local_input(like.to("meta"))
+                own_steps = dry_run(A, ranks, local, None, dtype).steps
+                if not plans:
+                    parts = [
+                        module
+                        for module in submodules_of(A)
+                        if isinstance(module, DistributedLinop)
+                    ]
+                    cuts = {cut for module in parts for cut in module.sharding.cuts.values()}
+                    key = number if may_differ else _lengths(cuts, at)
+                steps[key] = own_steps
+            plans.append(RankPlan((number,), steps[key]))
+        return plans
 
-    for number, at in enumerate(first.mesh.coordinates()):
-        lengths = lengths_at(at)
-        if lengths not in steps:
-            other_objects = iter(first.own_objects) if plans else None
-            own_objects: list[object] = [] if plans else first.own_objects
-            own_mesh = replace(first.mesh, at=at)
-            ranks = Transport(
-                own_mesh,
-                ordered,
-                is_dry=True,
-                other_objects=other_objects,
-                own_objects=own_objects,
-            )
-            A = over_ranks(ranks, linop, pairs, (), lengths_of)
-            local = None if like is None else A.local_input(like.to("meta"))
-            own_steps = dry_run(A, ranks, local, None, dtype).steps
-            if not plans:
-                parts = [
-                    module for module in submodules_of(A) if isinstance(module, DistributedLinop)
-                ]
-                cuts = {cut for module in parts for cut in module.sharding.cuts.values()}
-                lengths = lengths_at(at)
-            steps[lengths] = own_steps
-        plans.append(RankPlan((number,), steps[lengths]))
+    compared: list[list[object]] = []
+    plans, before = planned(()), None
+    while may_differ and plans != before:  # a sum has a dtype that fits the results of all ranks
+        before, plans = plans, planned([*compared])
     return merged(linop.signature, mesh, plans)
+
+
+def _lengths(cuts: Collection[Cut], at: Mapping[str, int]) -> tuple[object, ...]:
+    return tuple(n if cut.reads else cut.lengths[n] for cut in cuts for n in [at[cut.mesh_dim]])

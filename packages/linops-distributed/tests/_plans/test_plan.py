@@ -1,11 +1,12 @@
 """What a plan says, and how long it takes by the model."""
 
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 import torch
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Stack
 from linops_distributed import Computed, Link, Sent, distribute_linop, plan_mesh
 from linops_distributed.testing import Ranked
 
@@ -24,6 +25,22 @@ def test_it_says_who_sends_what() -> None:
         "  normal, ranks 0-3:",
         "    sum of 64 bytes along (coils), 4 ranks: the sum of the output",
     ]
+
+
+@pytest.mark.parametrize("side", ["idim_and_idx", "odim_and_idx"])
+def test_operands_of_ranks_differ(two: Ranked, side: str) -> None:
+    """In what they compute, and in their dtypes: a sum is in the widest."""
+    weight = torch.ones(2, 3)
+    longer = Dense(weight + 0j, ("M", "N")) @ Diagonal(torch.ones(3), ("N",))
+    options: dict[str, Any] = {side: ("K", 0)}
+    A = Stack(Dense(weight, ("M", "N")), longer, **options)
+    planned = plan_mesh(A, {"r": 2}, {"K": "r"}, dtype=torch.float32)
+
+    def program(rank: int) -> None:
+        B = distribute_linop(A, two.mesh(r=2), {"K": "r"})
+        assert B.plan(dtype=torch.float32).of_rank(rank).steps == planned.of_rank(rank).steps
+
+    two.run(program)
 
 
 def test_the_weights_need_no_memory() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_integer
+from linops_core.siblings import as_tensor, check_integer
 from nameddim import NamedDimension, as_dims
 
 from ._extras import optional_module
@@ -149,18 +149,15 @@ def titled_arrays(
         )
     pairs = x.items() if isinstance(x, Mapping) else (("", array) for array in x)
     for key, array in pairs:
-        tensor = array if isinstance(array, Tensor) else _tensor_of(np.asarray(array))
+        if not isinstance(array, Tensor):
+            array = np.asarray(array)
+            if array.dtype.kind not in "biufc":
+                raise TypeError(f"show: an array must have numbers, got {array.dtype}")
+        tensor = array if isinstance(array, Tensor) else as_tensor(array)
         if tensor.layout is not torch.strided or tensor.is_meta:
             kind = "meta" if tensor.is_meta else tensor.layout
             raise TypeError(f"show: a tensor must be dense and have values, got {kind}")
         yield str(key), tensor.detach()
-
-
-def _tensor_of(numbers: np.ndarray[Any, Any]) -> Tensor:
-    if numbers.dtype.kind not in "biufc":
-        raise TypeError(f"show: an array must have numbers, got {numbers.dtype}")
-    # torch takes no other byte orders and negative strides, and warns of read-only memory.
-    return torch.from_numpy(np.require(numbers, numbers.dtype.newbyteorder("="), ["C", "W"]))
 
 
 def checked_arrays(array: Tensor, names: tuple[NamedDimension, ...]) -> Tensor:

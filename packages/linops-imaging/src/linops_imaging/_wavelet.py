@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from linops_core import GridOperator, Identity, NamedLinop, linear_function
-from linops_core.siblings import MixedAxis, check_integer, unused_names
-from nameddim import NamedDimension, NamedShape, as_dims
+from linops_core import GridNames, GridOperator, Identity, NamedLinop, linear_function
+from linops_core.siblings import MixedAxis, check_integer
+from nameddim import NamedDimension, as_dims
 
 from ._checks import sizes_of_grid
 from ._filter_bank import Filter, analysis, synthesis
@@ -106,6 +106,9 @@ class Wavelet(GridOperator[MixedAxis]):
             )
         grid = as_dims(dims)
         grid_size = sizes_of_grid("Wavelet", sizes, len(grid), name="sizes")
+        of_grid, of_result = ("dims", grid, grid), ("out_dims", out_dims, None)
+        why = f"a grid of {grid_size}"
+        names = GridNames.of("Wavelet", (None,) * 3, batch_shape, of_grid, of_result, why)
         n_taps = len(filters[wavelet])
         if n_levels is None:
             levels = [(size // (n_taps - 1)).bit_length() - 1 for size in grid_size]
@@ -128,12 +131,8 @@ class Wavelet(GridOperator[MixedAxis]):
                     f"Wavelet: {dim} must have more than 2**{n_levels - 1} points for {n_levels} "
                     f"levels, got {size}; give fewer levels"
                 )
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        result = unused_names(grid, (*grid, *batch)) if out_dims is None else as_dims(out_dims)
-        if len(result) != len(grid):
-            raise ValueError(f"Wavelet: out_dims must have {len(grid)} dimensions, got {result}")
-        shape = NamedShape((*batch, *grid), (*batch, *result), grid=grid, coefficients=result)
         padded_size = tuple([size + -size % 2**n_levels for size in grid_size])
+        shape = names.shape(grid=names.grid, coefficients=names.result)
         super().__init__(shape, map(MixedAxis, grid_size, padded_size))
         self.wavelet, self.n_levels = wavelet, n_levels
         self.grid_size, self.padded_size = grid_size, padded_size

@@ -228,6 +228,7 @@ def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:
     directions = one_for_each(given, 1)
     if (
         lines.ndim < 3
+        or not lines.numel()
         or lines.shape[-2] != 3
         or directions not in ([False, True, False], [True, False, True])
     ):

@@ -166,4 +166,20 @@ def test_one_dimension_and_other_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="transform must have 2 or 3 dimensions, got 1"):
         rigid_motion(transform((6,)), torch.zeros(3, 1))
     with pytest.raises(ValueError, match=r"kspace must have the shape \(3, 30\)"):
-        fit_motion(transform((6, 6)), torch.zeros(6, 6), torch.zeros(3, 29))
+        fit_motion(transform((6, 6)), torch.zeros(6, 6), random(3, 29))
+
+
+@pytest.mark.parametrize(
+    ("images", "kspace", "error", "message"),
+    [
+        (random(6, 6), random(3, 30) * torch.nan, ValueError, "kspace must be finite, got NaN"),
+        (random(6, 6) * torch.inf, random(3, 30), ValueError, "images must be finite, got NaN"),
+        (random(6, 6), random(3, 30).real, TypeError, "kspace must be a tensor of complex"),
+        (random(6, 6), [1.0], TypeError, "kspace must be a tensor of complex"),
+    ],
+)
+def test_data_that_no_pose_explains_are_refused(
+    images: Tensor, kspace: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"fit_motion: {message}"):
+        fit_motion(transform((6, 6)), images, kspace)

@@ -109,7 +109,7 @@ def test_pairs_share_a_kernel(dtype: torch.dtype, n_kernels: int) -> None:
     assert isinstance(A, Chain)
     normal, x = A.N, random(2, 3, *SIZES)
     normal(x)
-    kept = vars(normal)["_kept"]._values
+    kept = vars(normal)["_kept"]._made[1]
     assert len(kept) == n_kernels
     assert all(kernel.shape == convolution_sizes(SIZES) for kernel in kept.values())
     of_frames = 24 * 8 * math.prod(convolution_sizes(SIZES))

@@ -110,7 +110,7 @@ def test_parts_of_any_size_give_the_same_and_the_padded_image_is_never_whole(
     wanted = A.H(A(x))
     monkeypatch.setattr(_toeplitz, "_STEP", step)
     torch.testing.assert_close(A.N(x), wanted, rtol=0, atol=1e-4)
-    result, kernel = torch.empty_like(x), vars(A.N)["_kept"]._values
+    result, kernel = torch.empty_like(x), vars(A.N)["_kept"]._made[1]
     (kernel,) = kernel.values()
     assert kernel.untyped_storage().nbytes() == 4 * math.prod(convolution_sizes(sizes))
     with Storages() as made:  # type: ignore[no-untyped-call]
@@ -217,7 +217,7 @@ def test_single_precision_has_kernels_of_single_precision() -> None:
     A = transform(locations(7), tol=1e-4)
     x = torch.randn(2, *SIZES, dtype=torch.complex64)
     y = A.N(x)
-    kept = vars(A.N)["_kept"]._values.values()
+    kept = vars(A.N)["_kept"]._made[1].values()
     assert y.dtype is torch.complex64 and {kernel.dtype for kernel in kept} == {torch.float32}
     torch.testing.assert_close(y, A.H(A(x)), atol=1e-4, rtol=0)
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from linops_core import NamedLinop
 from linops_core.testing import dottest
 from linops_imaging import NUFFT, interop
 from linops_imaging.interop._in_radians import transform
@@ -30,7 +31,7 @@ def summed(
     ]
     at = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)
     matrix = torch.exp(sign * 1j * (omega.double() @ at.T))
-    return scale * (x.flatten(-len(middle)).to(matrix.dtype) @ matrix.T)
+    return scale * (x.flatten(-len(middle)).to(matrix.dtype) @ matrix.mT)
 
 
 class Operator(SimpleNamespace):
@@ -129,6 +130,30 @@ def test_an_operator_of_mri_nufft(maps: Any) -> None:
     assert A.oshape[-1:] == ("S",) and ("Coil" in A.oshape) == (maps is not None)
     x = random(4, 5)
     torch.testing.assert_close(A(x), torch.from_numpy(source.op(x.numpy())), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [("B",), ("B", "Coil"), ("B", "..."), ()])
+def test_the_dimensions_of_a_batch_may_be_named(batch: tuple[str, ...]) -> None:
+    def of_kbnufft(omega: Tensor, **options: Any) -> NamedLinop:
+        sizes, table = torch.tensor([4, 5]), torch.ones(1, dtype=torch.complex128)
+        module: Any = KbNufft(im_size=sizes, grid_size=2 * sizes, n_shift=[2, 2], table_0=table)
+        return interop.from_torchkbnufft(module, omega, batch_shape=batch, **options)
+
+    omega, image = points(2).T, ("Nx", "Ny")
+    for A in (
+        interop.from_mrinufft(operator(), batch_shape=batch),
+        interop.from_pytorch_finufft(finufft_type2, omega, (4, 5), batch_shape=batch),
+        of_kbnufft(omega),
+    ):
+        assert A.ishape == (*batch, *image) and A.oshape == (*batch, "K")
+    if batch:
+        A = of_kbnufft(omega.expand(3, 2, 7), output_shape=("B", "K"))
+        assert A.oshape == (*batch, "K")
+    if batch[1:]:
+        source = operator(smaps=random(3, 4, 5).numpy(), n_coils=3)
+        A = interop.from_mrinufft(source, "Coil", batch_shape=batch)
+        others = tuple(dim for dim in batch if dim != "Coil")
+        assert A.ishape == (*others, *image) and A.oshape == (*others, "Coil", "K")
 
 
 def test_another_scale_is_refused() -> None:

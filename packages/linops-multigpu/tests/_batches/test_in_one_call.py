@@ -39,6 +39,18 @@ def test_a_plan_is_taken_as_its_sizes() -> None:
     assert batched(A, everything) is A
 
 
+@pytest.mark.parametrize("devices", [None, ["cpu"]])
+def test_a_plan_has_the_sizes_that_the_operator_does_not_know(devices: list[str] | None) -> None:
+    F, x = FFT(2, ("C",), centered=True), torch.randn(4, 3, 3, dtype=torch.complex128)
+    plan = plan_batches(F, 3 * x.nbytes, like=torch.cat([x, x]))
+    assert plan.sizes == {"C": 8} and plan.n_tiles > 1
+    B = batched(F, plan, devices)
+    with pytest.raises(ValueError, match="C must have size 8, got 4"):
+        B(x)
+    with pytest.raises(SplitError, match="C must be known"):
+        batched(F, plan, devices, sizes={})
+
+
 def test_sizes_and_a_bar_are_passed_on() -> None:
     F, options = FFT(2, ("C",)), {"disable": True}
     for devices in (None, "cpu"):

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
 
 from linops_core import (
     FFT,
@@ -635,6 +636,17 @@ def test_autocast_is_that_of_the_forward_pass() -> None:
             y = linop(x)
         results.append([y, *torch.autograd.grad(y.float().sum(), [x, weight])])
     torch.testing.assert_close(results[1], results[0])
+
+
+def test_gradient_checkpointing_has_the_gradients_of_the_whole() -> None:
+    weight = parameter(4, 6)
+    A, x = Dense(weight, ("M", "N")), torch.rand(6, dtype=torch.complex128, requires_grad=True)
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1", "cpu"], "cpu"))
+        y = checkpoint(B, x, use_reentrant=False)
+        actual = torch.autograd.grad(y.abs().sum(), [x, weight])
+        torch.testing.assert_close(actual, torch.autograd.grad(A(x).abs().sum(), [x, weight]))
+        del B, y
 
 
 # Other ways of autograd.

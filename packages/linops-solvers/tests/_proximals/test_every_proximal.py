@@ -121,12 +121,12 @@ def test_an_infinite_step_gives_the_limit(
 def test_gradients_are_finite_at_any_scale(
     make: Any, arguments: tuple[Any, ...], is_complex: bool
 ) -> None:
-    """Also those of the branch that is not taken, and of zeros."""
+    """Also those of the branch that is not taken, of zeros, and below the range of the dtype."""
     if is_complex and make in ONLY_REAL:
         return
     proximal, dtype = make(*arguments), torch.complex64 if is_complex else torch.float32
     wide = torch.randn(4, 3, dtype=dtype, generator=torch.Generator().manual_seed(0))
-    for scale in (0.0, 1e-36, 1e-25, 1e-19, 1e-8, 1.0, 1e8, 1e18, 1e35):
+    for scale in (0.0, 1e-40, 1e-36, 1e-25, 1e-19, 1e-8, 1.0, 1e8, 1e18, 1e35):
         z = (scale * wide).requires_grad_()
         (gradient,) = torch.autograd.grad(real_parts(proximal(z, 0.7)).sum(), z)
         assert gradient.isfinite().all(), scale

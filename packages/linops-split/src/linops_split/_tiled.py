@@ -331,6 +331,8 @@ class Tiled(Composite):
             yield self._cut_out(tiles, window)
 
     def _cut_out(self, tiles: Tiles | None, window: Window) -> NamedLinop:
+        if tiles is None and self._whole is not None:
+            return tile_of(self._whole, window)  # zeros in the dtype of the whole
         if tiles is None:
             zero = Zero.like(self)
             if zero is None or not zero.is_complete:

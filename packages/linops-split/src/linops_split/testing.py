@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
@@ -26,44 +25,8 @@ __all__ = [
     "assert_tiles_make_the_whole",
     "batch_sizes",
     "cuttable_dims",
-    "dense_blocks",
     "dependent_graphs",
 ]
-
-
-def dense_blocks(
-    linop: NamedLinop,
-    lengths: Sequence[int],
-    dtype: torch.dtype = torch.complex128,
-    unit: complex = 1.0,
-) -> Tensor:
-    """Return the matrix of an operator, with the dimensions of both sides.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-    lengths : sequence of int
-        Sizes of the input dimensions.
-    dtype : torch.dtype
-        The dtype of the unit vectors.
-    unit : complex
-        The value of their nonzero element. Use 1j for operators that are only real-linear.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(*output sizes, *input sizes)``.
-
-    Examples
-    --------
-    >>> from linops_core import Diagonal
-    >>> dense_blocks(Diagonal(torch.tensor([2.0, 3.0]), ("N",)), [2]).real
-    tensor([[2., 0.],
-            [0., 3.]], dtype=torch.float64)
-    """
-    basis = torch.eye(int(np.prod(lengths)), dtype=dtype) * unit
-    columns = torch.stack([linop(vector.reshape(tuple(lengths))) for vector in basis], dim=-1)
-    return columns.reshape((*columns.shape[:-1], *lengths))
 
 
 def cuttable_dims(linop: NamedLinop) -> list[NamedDimension]:
@@ -209,20 +172,19 @@ def assert_tiles_make_the_whole(
     >>> from linops_core import Dense
     >>> assert_tiles_make_the_whole(Dense(torch.rand(4, 5)), {"M": 3, "N": 2})
     """
-    given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    given = {ND.infer(dim): n for dim, n in (sizes or {}).items() if dim in linop.dims}
     lengths = [given.get(dim, linop.size(dim)) for dim in linop.ishape]
     assert None not in lengths, f"give the sizes of {linop.ishape}, got {lengths}"
     where = f"{linop.signature} cut by {dict(batch_sizes)}"
-    batched = batch_linop(linop, batch_sizes)
+    batched = batch_linop(linop, batch_sizes, sizes=given)
     random = partial(
         torch.randn, dtype=torch.complex128, generator=torch.Generator().manual_seed(0)
     )
     x = random(lengths)
     whole = linop(x) + 0j
     total, y = torch.zeros_like(whole), random(whole.shape)
-    for tile, ibatch, obatch in zip(
-        *(a.flat for a in split_linop(linop, batch_sizes)), strict=True
-    ):
+    grids = split_linop(linop, batch_sizes, sizes=given)
+    for tile, ibatch, obatch in zip(*(grid.flat for grid in grids), strict=True):
         part = x[(*ibatch,)]
         result = tile(part) + 0j
         if window := _supports(tile):

@@ -193,6 +193,16 @@ OPERATORS: dict[str, tuple[NamedLinop, dict[str, int], dict[str, int]]] = {
         {},
         {},
     ),
+    "convolution along the first axis": (
+        Convolution(torch.randn(3), dims=("X",), shape=("X", "Y", "Z")),
+        {"Z": 10},
+        {"X": 32, "Y": 36, "Z": 40},
+    ),
+    "convolution of frames along two axes": (
+        Convolution(torch.randn(5, 4).double(), dims=("X", "Y"), shape=("X", "T", "Y")),
+        {"T": 10},
+        {"X": 32, "Y": 36, "T": 40},
+    ),
     "real Fourier transform": (
         RealFFT(("X", "Y"), 40, shape=("X", "Y", "Z")),
         {"Z": 4},

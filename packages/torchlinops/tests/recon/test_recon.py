@@ -235,6 +235,33 @@ def test_a_record_gets_an_objective_that_decreases(function: Callable[..., Any])
     assert len(values) >= 4 and values[-1] < values[0]
 
 
+@pytest.mark.parametrize(("of_kspace", "of_maps"), [(2.0**-80, 0.1), (2.0**80, 10.0)])
+@pytest.mark.parametrize("function", [*FUNCTIONS, recon.low_rank_plus_sparse])
+def test_the_units_of_k_space_and_maps_are_those_of_the_image(
+    function: Callable[..., Any], of_kspace: float, of_maps: float
+) -> None:
+    """Low rank plus sparse began at A^H y, which is 100 times too large if maps are 10 times."""
+    _, kspace, maps = dynamic_scan()
+    options: Any = {"max_num_iters": 3, "tol": 0}
+    dims = ("T", "C", "Kx", "Ky")
+    wanted = function(kspace, dims, maps, **options)
+    result = function(of_kspace * kspace, dims, of_maps * maps, **options)
+    for one, other in zip(result, wanted, strict=True):
+        unit = of_maps / of_kspace
+        torch.testing.assert_close(
+            unit * one, other, rtol=1e-3, atol=1e-3 * float(other.abs().max())
+        )
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, recon.low_rank_plus_sparse])
+def test_no_slices_give_no_images(function: Callable[..., Any]) -> None:
+    options: Any = {"wavelet": "haar"} if "wavelet" in function.__name__ else {}
+    kspace = torch.zeros(0, 2, 3, 8, 8, dtype=torch.complex64)
+    result = function(kspace, ("B", "T", "C", "Kx", "Ky"), torch.ones(3, 8, 8), **options)
+    for one in result if isinstance(result, tuple) else [result]:
+        assert one.shape == (0, 2, 8, 8)
+
+
 @pytest.mark.parametrize("function", [*FUNCTIONS, recon.low_rank_plus_sparse])
 def test_gradients_reach_k_space_and_no_signal_gives_no_image(
     function: Callable[..., Any],
@@ -319,6 +346,11 @@ def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:
             {"weights": -torch.ones(4, 3)},
             ValueError,
             "weights must be finite and not negative, got values from -1",
+        ),
+        (
+            {"weights": torch.ones(4, 3, dtype=torch.complex64)},
+            TypeError,
+            "sense: weights must be bool or real, got torch.complex64",
         ),
         ({"ridge": "a"}, TypeError, "sense: ridge must be a real number, got 'a'"),
         ({"maps": random("C", "Kx", "Ky") * math.nan}, ValueError, "sense: maps must be finite"),

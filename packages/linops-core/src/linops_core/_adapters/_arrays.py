@@ -135,7 +135,7 @@ def as_tensor(x: NDArray[Any]) -> Tensor:
     """Return an array as a tensor, with the same memory if torch supports it, else a copy."""
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
-    if not x.flags.writeable or any(stride < 0 for stride in x.strides):
+    if not x.flags.writeable or any(stride < 0 or stride % x.itemsize for stride in x.strides):
         x = x.copy()
     return torch.from_numpy(x)
 

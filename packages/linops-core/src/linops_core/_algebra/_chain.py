@@ -112,7 +112,7 @@ class Chain(Composite):
         Numbers that commute with all operands are moved to the front, so that they do not hide a
         closed form.
         """
-        if inner is not None:  # names and sizes fit along the chain, or the message names it
+        if inner is not None:  # fitted to all of the chain, so that an error names the chain
             _, inner = fit_inner(self, inner)
         operands = self.linops if inner is None else (*self.linops, inner)
         all_commute = all([operand.is_complex_linear for operand in operands])
@@ -212,7 +212,7 @@ def compose(*linops: NamedLinop) -> NamedLinop:
         return linops[0]
     every = all(linop.is_endomorphism for linop in linops)
     operands, composition = fit_whole(named_in_order(linops))
-    kinds = {type(linop) for linop in operands}  # few, also in a long chain
+    kinds = {type(linop) for linop in operands}  # a long chain has few classes
     if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
         result = _without_zeros(operands, composition) or _simplified(operands, composition, every)
     else:
@@ -303,18 +303,19 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
 
     Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
-    # Not one attempt inside the handler of another: its traceback would show every attempt.
+    # The next attempt is not inside the handler, so that its traceback does not show this one.
     try:
         return _inlined(*fit(linops))
     except ValueError:
         pass
-    # Operands of a chain from a space to itself would not land on the order of its input.
+    # A chain from a space to itself stays whole: its operands, fitted one by one, may return the
+    # dimensions in another order than its input has.
     rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
     try:
         return _inlined(*fit([*chain.from_iterable(rows)]))
     except ValueError as error:
         refusal = error
-    fit(_flat(linops))  # whose message names the operands
+    fit(_flat(linops))  # raises an error that names the operands
     raise refusal
 
 
@@ -357,7 +358,8 @@ def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
                 fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
             except ValueError:
                 pair, n_fits = fitted_neighbours(before, after), n_fits - 1
-                if pair is None or n_fits < 0:  # or two neighbours change one back and forth
+                # Without a limit, two neighbours could fit the operator between them in turn.
+                if pair is None or n_fits < 0:
                     raise ValueError(f"Chain: {why_not_neighbours(before, after)}") from None
                 fitted[i : i + 2] = pair
             changed |= fitted[i] is not before or fitted[i + 1] is not after

@@ -178,7 +178,7 @@ class Composite(NamedLinop):
         """Return one composition for each sequence of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
         if shape is None:
-            attributes["_is_endomorphism"] = False  # a tile is between slices of the space
+            attributes["_is_endomorphism"] = False  # the slices of input and output may differ
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
@@ -281,7 +281,7 @@ class Composite(NamedLinop):
         return numbers
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        return (x.shape,)  # operands check their own names
+        return (x.shape,)  # operands look at their own weights
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
@@ -296,7 +296,7 @@ class Composite(NamedLinop):
         other = self.with_operands(operands, self.shape.rename(names))
         new = {names[dim] for dim in names.keys() & self.dims}
         if len(new) == len(names.keys() & self.dims) and not new & self.dims - names.keys():
-            COMPOSITION_DIMS.keep(other, self._composition_dims())  # no two became one
+            COMPOSITION_DIMS.keep(other, self._composition_dims())  # no two dimensions got one name
         return other
 
     def _check_vector(self, x: object, side: Side) -> None:

@@ -35,7 +35,7 @@ def named_in_order(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
                 fitted = _on_a_space_of(named, linop)
             fitted = fitted or fitted_with_swapped_names(linop, named[-1].oshape)
             if fitted is not None:
-                for earlier in named[n_known:]:  # few compositions need their names
+                for earlier in named[n_known:]:  # late, since few compositions need their names
                     used.update(earlier.dims)
                 n_known = len(named)
                 linop = _continued(fitted, named[-1].oshape, used)
@@ -48,7 +48,7 @@ def _on_a_space_of(named: Sequence[NamedLinop], linop: NamedLinop) -> NamedLinop
     space = [earlier.ishape for earlier in takewhile(_maps_to_itself, reversed(named))]
     if not any(map(is_wildcard, linop.ishape)):
         alike = takewhile(lambda names: len(names) == len(linop.ishape), space)
-        if linop.ishape in alike:  # found soon, however many operators there are
+        if linop.ishape in alike:  # nearly always, and found without a search
             return linop
     for names in space:
         if _takes(linop, names):

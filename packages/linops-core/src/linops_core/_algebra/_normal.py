@@ -31,6 +31,7 @@ from .._base._totals import Totals, totals_of
 from ._composite import operands_without_fftshift, supports_of
 from ._fitting import fitted_input, fitted_neighbours
 from ._identity import is_identity, knows_more
+from ._same_space import check_operands
 from ._wrapper import Wrapper
 
 
@@ -48,6 +49,11 @@ class Normal(Wrapper):
         output. ``NamedShape(linop.ishape)`` if the closed form can be sliced as the input of A.
     multiplies_by : {"numbers", "number"}, optional
         If A^H A multiplies each element with a number of its own, or all with the same number.
+
+    Raises
+    ------
+    TypeError
+        If ``linop`` is not an operator.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class Normal(Wrapper):
         *,
         multiplies_by: Literal["numbers", "number"] | None = None,
     ) -> None:
+        check_operands("Normal", [linop])
         super().__init__(linked_copy(linop), linop.shape.N if shape is None else shape)
         self.multiplies_by = multiplies_by
 
@@ -129,7 +136,7 @@ class Normal(Wrapper):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
-            return None  # its rows under other names than those of A
+            return None  # it has other names than A
         fitted = fitted_input(self.linop, dims)
         shape = NamedShape(dims)
         if self.oshape != self.ishape:

@@ -66,9 +66,9 @@ class OwnTile(Wrapper):
 
     def __init__(self, whole: NamedLinop, window: Window, tile: NamedLinop) -> None:
         super().__init__(tile)
-        # To say sizes and roles. It must not keep the memory of weights that are replaced.
+        # It says sizes and roles. Real weights would stay in memory after they are replaced.
         outline = tile.with_weights(lambda tensor: torch.empty_like(tensor, device="meta"))
-        state = vars(self)  # where torch does not register modules
+        state = vars(self)  # setattr would register the operators as submodules
         state.update(
             state_of(whole), _whole=whole, **_facts_of(outline, (("split", dict(window)),))
         )
@@ -169,7 +169,7 @@ def tile_that_follows_weights(whole: NamedLinop, window: Window, tile: NamedLino
 def _is_cut_off(view: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether a tensor of a tile trains by itself, or is part of a weight and does not train."""
     if not is_plain(view, *weights):
-        return False  # in a transform, which does not tell
+        return False  # a transform of torch.func does not tell
     if view.requires_grad:
         return view.is_leaf
     return any(weight.requires_grad and same_storage(view, weight) for weight in weights)

@@ -14,6 +14,7 @@ from .._base._places import COMPOSITION, EqualPlaces
 from .._base._swapped_functions import of_adjoint
 from .._kernels._dtype import as_parts, imag_part, of_parts
 from ._composite import Composite
+from ._same_space import check_operands
 
 
 class RealForm(Composite):
@@ -51,8 +52,7 @@ class RealForm(Composite):
     is_real = True
 
     def __init__(self, linop: NamedLinop, dim: NamedDimension | str = "Part") -> None:
-        if not isinstance(linop, NamedLinop):
-            raise TypeError(f"RealForm: the operand must be a NamedLinop, got {type(linop)}")
+        check_operands("RealForm", [linop])
         dim = ND.infer(dim)
         if dim in linop.dims:
             raise ValueError(

@@ -110,7 +110,7 @@ class Scalar(SliceableLinop):
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
             squared = (self.weight * self.weight.conjugate()).real
-            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # avoids underflow
+            if may_be_moved(squared) and bool(squared) == bool(self.weight):  # not rounded to zero
                 return Scalar(squared, self.ishape)
         return super().own_normal()
 

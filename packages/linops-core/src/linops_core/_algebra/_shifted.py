@@ -162,7 +162,7 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
     column = normal(impulse)
     column = column.to(torch.promote_types(column.dtype, torch.float32))
     values = torch.fft.fftn(column, dim=axes).real
-    # Below the rounding of the largest one they are zero.
+    # Values below the rounding of the largest one count as zeros.
     noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax()
     return torch.where(values > noise, values, 0)
 

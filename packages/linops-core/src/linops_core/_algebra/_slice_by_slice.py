@@ -72,10 +72,10 @@ class SlicedChain:
         self, chain: NamedLinop, operands: Sequence[NamedLinop], rows: Sequence[TileRow]
     ) -> None:
         self.rows = rows
-        self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
+        self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds this object
         owners = [held for each in chain.modules() for held in (each._parameters, each._buffers)]
-        # Operators share these. If a buffer becomes a Parameter, it moves to another one, which may
-        # be empty now; then the list of shapes changes.
+        # The dictionaries of weights, which operators share. A buffer that becomes a Parameter may
+        # leave for a dictionary that is empty now: then the list of shapes becomes shorter.
         self._owners = [*{id(held): held for held in owners if held}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
@@ -143,7 +143,7 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     if not writing_is_safe() or is_in_forward_mode():
         return None
     weights = sliced.weights()
-    if sliced.shapes != [weight.shape for weight in weights]:  # others are in their place by now
+    if sliced.shapes != [weight.shape for weight in weights]:  # weights were replaced
         sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
         if sliced is None:
             return None
@@ -161,7 +161,7 @@ def _planned(chain: NamedLinop, operands: Sequence[NamedLinop], x: Tensor) -> Sl
     roles = {dim: chain.role(dim) for dim in lengths if not is_wildcard(dim)}
     written: dict[NamedDimension, list[slice]] = {}
     summed: dict[NamedDimension, list[slice]] = {}
-    # Sums last: a slice of the output is made by as few operands as can be.
+    # Dimensions that are summed over come last, so that a slice of the output sums few tiles.
     for dim in sorted(roles, key=lambda dim: roles[dim] in (Role.INPUT, Role.INNER)):
         if nbytes <= limit or lengths[dim] < 2 or roles[dim] in (None, Role.OPAQUE):
             continue
@@ -187,7 +187,7 @@ def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, i
     lengths = {dim: prod(run) for (dim, _), run in run_lengths.items()}
     widest: dict[NamedDimension, int] = {}
     for operand in operands[:-1]:
-        # What does not know a length is a Fourier transform, which keeps those of its grid.
+        # An operator without lengths is a Fourier transform, which keeps those of its grid.
         previous = [*lengths.values()]
         kept = previous if len(previous) == len(operand.oshape) else [None] * len(operand.oshape)
         output_sizes = [

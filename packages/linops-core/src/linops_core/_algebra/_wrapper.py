@@ -17,6 +17,7 @@ from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
 from ._composite import Composite, operands_without_fftshift, supports_of
 from ._fitting import fitted_input
+from ._same_space import check_operands
 
 
 class Wrapper(Composite):
@@ -32,6 +33,11 @@ class Wrapper(Composite):
     shape : NamedShape, optional
         By default the shape of the operand.
     name : str, optional
+
+    Raises
+    ------
+    TypeError
+        If ``linop`` is not an operator.
 
     Examples
     --------
@@ -53,6 +59,7 @@ class Wrapper(Composite):
     def __init__(
         self, linop: NamedLinop, shape: NamedShape | None = None, name: str | None = None
     ) -> None:
+        check_operands(type(self).__name__, [linop])
         super().__init__(linop.shape if shape is None else shape, [linop], name)
         self._is_endomorphism = linop.is_endomorphism
 

@@ -169,7 +169,11 @@ class Arithmetic(DimensionedModule):
 
     def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator divided by a real or complex number."""
-        return self * (1 / scalar) if is_scalar(scalar) else _refused(self, "/", scalar)
+        if not is_scalar(scalar):
+            return _refused(self, "/", scalar)
+        if isinstance(scalar, Tensor) and not (scalar.is_floating_point() or scalar.is_complex()):
+            scalar = scalar.item()  # the reciprocal of an integer tensor has the default precision
+        return self * (1 / scalar)
 
     def __rtruediv__(self, other: object) -> NamedLinop:
         """Raise an error for c / A: there is no inverse."""

@@ -50,6 +50,8 @@ class Slicing(DimensionedModule):
 
         Raises
         ------
+        TypeError
+            If ``tile`` is not a mapping.
         SplitError
             If a dimension is opaque in the operator, or a slice is not within its size.
         """
@@ -106,9 +108,15 @@ def own_window(linop: DimensionedModule, tile: Mapping[NamedDimension, slice]) -
 
     Raises
     ------
+    TypeError
+        If ``tile`` is not a mapping.
     SplitError
         As ``split``.
     """
+    if not isinstance(tile, Mapping):
+        raise TypeError(
+            f"{linop.signature}: a tile must be a mapping of dimensions to slices, got {tile!r}"
+        )
     window: dict[NamedDimension, slice] = {}
     for name, piece in tile.items():
         dim = ND.infer(name)

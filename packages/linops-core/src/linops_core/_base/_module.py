@@ -105,7 +105,7 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if isinstance(value, nn.Module):
-            attributes["_memos"] = {}  # lengths and names of another operand
+            attributes["_memos"] = {}  # they were about the operand before
         elif "_memos" in attributes:
             CHECKED.forget(self)  # it may depend on the attribute
         if isinstance(value, Tensor) and name in attributes.get("_buffers", ()):

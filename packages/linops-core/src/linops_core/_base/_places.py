@@ -123,7 +123,7 @@ def matching_positions(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
         yield from enumerate(range(min(len(names), len(others))))
         return
     runs = [dims.index(ELLIPSES) if ELLIPSES in dims else None for dims in (names, others)]
-    if runs[0] == runs[1] and len(names) == len(others):  # the run matches, too
+    if runs[0] == runs[1] and len(names) == len(others):  # each ``...`` is the other one
         yield from enumerate(range(len(names)))
         return
     sides = list(zip((names, others), runs, strict=True))

@@ -60,7 +60,7 @@ def lost_closed_forms(cls: type) -> Iterator[str]:
     """Yield the inherited closed forms that a class loses: it overrides their functions."""
     for name, functions in _CLOSED_FORMS.items():
         definer = next(base for base in cls.__mro__ if name in vars(base))
-        # Also functions that the definer leaves open and a class between the two has.
+        # A class between the two may have functions that the definer leaves open.
         between = [base for base in cls.__mro__ if issubclass(base, definer)]
         is_of_base = issubclass(_base_of(cls), definer)
         if not is_of_base and not all(has_functions_of(cls, each, *functions) for each in between):

@@ -261,7 +261,7 @@ class SliceableLinop(NamedLinop):
             cut_from = part.cut_from or self._weight(name).shape
             whole.append((name, part, [*map(part.slice_along, range(n_axes))], cut_from, axes))
         if not any(axes for *_, axes in whole):
-            return [self] * len(windows)  # all read the same
+            return [self] * len(windows)  # no weight has these dimensions
         attributes, tiles = attributes_of_linked(self), []
         for window in windows:
             weights = {}
@@ -281,7 +281,7 @@ class SliceableLinop(NamedLinop):
         self._check_weights()
         read, weights = {}, {}
         for name, part in self._weights.items():
-            # A shift copies. Tiles keep sharing a weight that is shifted when it is read.
+            # A shifted weight is a copy. A whole one is passed on as it is, so that tiles share it.
             now = part._replace(shifted=()) if not part.is_cut(part.shifted) else part
             read[name] = now.of(self._weight(name))
             later = part.shifted if now is not part else ()

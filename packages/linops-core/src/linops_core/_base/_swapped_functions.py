@@ -39,7 +39,7 @@ def of_adjoint(linop: Any, x: Tensor, /) -> Tensor:
     >>> A.adj_fn(A, torch.tensor([1, 2, 3]))
     tensor([2, 3, 1])
     """
-    # If the class overrides adj_fn, this is a call of that of a base class.
+    # If the class overrides adj_fn, its function has called that of a base class.
     cls: Any = next(base for base in type(linop).__mro__ if base.adj_fn is of_adjoint)  # type: ignore[attr-defined]
     is_own = cls is type(linop)
     is_swapped = linop.fn is not type(linop).fn

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from ._dtype import summable
+from ._dtype import at_least_single, summable
 from ._torch_state import FakeTensor, is_transformed
 from ._tracing import is_recorded
 
@@ -22,10 +22,12 @@ _BINS = 2**16
 def accumulate(results: Iterable[Tensor]) -> Tensor:
     """Return the sum of ``results`` in order, with at most two of them in memory.
 
-    Integers are added as int64. Nothing is broadcast: different shapes raise a ValueError.
+    Integers are added as int64, and half precision in single precision. Nothing is broadcast:
+    different shapes raise a ValueError.
     """
     iterator = iter(results)
     total = next(iterator)
+    dtype = total.dtype
     ours = False  # the first result may be a view of the input or of a weight
     for result in iterator:
         if result.shape != total.shape:
@@ -33,14 +35,15 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
                 f"Add: all terms must return one shape, got {tuple(total.shape)} "
                 f"and {tuple(result.shape)}"
             )
+        dtype = torch.promote_types(dtype, result.dtype)
         fits = torch.promote_types(total.dtype, result.dtype) == total.dtype
         if ours and fits and writing_is_safe():
             total.add_(result)  # also under autograd: a sum does not keep its terms
         else:
-            total = summable(total) + result
+            total = summable(total.to(at_least_single(total.dtype))) + result
         ours = True
         del result  # freed before the next one is made
-    return total
+    return total if at_least_single(dtype) == dtype else total.to(dtype)
 
 
 def concatenate(results: Iterable[Tensor], axis: int, length: int) -> Tensor:

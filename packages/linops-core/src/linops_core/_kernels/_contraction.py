@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ._accumulate import writing_is_safe
-from ._dtype import product_in_wide_dtype, summable
+from ._dtype import at_least_single, product_in_wide_dtype, summable
 
 _REST = "."
 """Stands for the axes of a ``...``, which the weight does not have."""
@@ -149,7 +149,7 @@ class Contraction:
 
     def _few_products(self, weight: Tensor, x: Tensor) -> Tensor | None:
         """Return the sum of few large products, or None if there are many small ones."""
-        n_products = x.shape[self.axis]
+        n_products, dtype = x.shape[self.axis], torch.promote_types(weight.dtype, x.dtype)
         weight = self.weight_axes.view(weight)
         if not writing_is_safe():  # nothing is asked of sizes, which a graph may not know
             return self.x_axes.view((weight * x).sum(self.axis))
@@ -162,15 +162,15 @@ class Contraction:
             return None
         if n_at_once == 1:
             weights, parts = weight.unbind(self.axis), x.unbind(self.axis)
-            total = weights[0] * parts[0]
+            total = (weights[0] * parts[0]).to(at_least_single(dtype))
             for one, part in zip(weights[1:], parts[1:], strict=True):
                 total.addcmul_(one, part)
         else:
             weights, parts = weight.split(n_at_once, self.axis), x.split(n_at_once, self.axis)
-            total = (weights[0] * parts[0]).sum(self.axis)
+            total = (weights[0] * parts[0]).sum(self.axis, dtype=at_least_single(dtype))
             for some, part in zip(weights[1:], parts[1:], strict=True):
                 total += (some * part).sum(self.axis)
-        return self.x_axes.view(total)
+        return self.x_axes.view(total.to(dtype))
 
 
 def _at_once(x: Tensor, n_products: int) -> int:

@@ -21,6 +21,12 @@ _INTEGERS = frozenset(
     {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32}
 )
 
+_SINGLE = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.complex32: torch.complex64,
+}
+
 _RARE = re.compile(r"float(16|8|4)|half|complex32|uint(16|32|64)", re.IGNORECASE)
 """Names of the dtypes in which torch does not compute everything, also those in its messages."""
 
@@ -60,6 +66,11 @@ def promoted_dtype(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dty
 def summable(x: Tensor) -> Tensor:
     """Return x in a dtype for sums: integers and bools as int64."""
     return x if x.is_floating_point() or x.is_complex() else x.long()
+
+
+def at_least_single(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which numbers are added one by one: in bfloat16, ones stop at 256."""
+    return _SINGLE.get(dtype, dtype)
 
 
 def product_in_wide_dtype(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -> Tensor:

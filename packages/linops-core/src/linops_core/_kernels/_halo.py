@@ -37,6 +37,10 @@ class Axis(NamedTuple):
         nothing = slice(0, 0)
         return (nothing, nothing) if is_empty(read) else (read, written)
 
+    def of_tap(self, tap: int) -> Axis:
+        """Return the axis of one tap alone."""
+        return Axis(self.n_input, self.n_output, 1, self.before - tap)
+
     def cut(self, of_input: slice | None, of_output: slice | None) -> Axis:
         """Return the axis between a slice of the input and a slice of the output."""
         n_input, n_output, taps, before = self

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling, is_dynamo_compiling
 
+from ._dtype import at_least_single
 from ._torch_state import is_transformed
 from ._tracing import is_differentiated
 
@@ -27,11 +28,6 @@ _BLOCK = 2**16
 """Number of entries of a block of products, which stays in the cache."""
 _COLUMNS = 2**12
 """Number of entries of the rows in a product of matrices, which keeps more accumulators."""
-_SINGLE = {
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-    torch.complex32: torch.complex64,
-}
 _DOUBLE = {True: torch.complex128, False: torch.float64}
 
 
@@ -151,7 +147,7 @@ def _are_strided(*tensors: Tensor) -> bool:
 
 def _products(x: Tensor, z: Tensor) -> Tensor:
     """Return the products of the entries, at least in single precision."""
-    single = _SINGLE.get(x.dtype, x.dtype)
+    single = at_least_single(x.dtype)
     return x.conj().to(single) * z.to(single)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ._dtype import at_least_single
 from ._linear_function import linear_function
 from ._picked_axis import PickedAxis, picked
 from ._slices import clipped_slice, is_empty
@@ -134,7 +135,7 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
         start + max(axis.size, axis.offset + (axis.n_windows + n_kinds - 1) * stride)
         for axis, start, stride, n_kinds in zip(windows, starts, strides, kinds, strict=True)
     ]
-    whole = blocks.new_zeros(*batch, *lengths)
+    whole = blocks.new_zeros(*batch, *lengths, dtype=at_least_single(blocks.dtype))
     choices = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
     for chosen in product(*choices):
         target, part = whole, blocks
@@ -150,7 +151,7 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
         target.add_(part)
     for axis, (start, each) in enumerate(zip(starts, windows, strict=True), n_batch):
         whole = whole.narrow(axis, start, each.size)
-    return whole
+    return whole.to(blocks.dtype)
 
 
 def flat_positions(axes: Sequence[Tensor], grid: Sequence[int]) -> Tensor:

@@ -14,7 +14,7 @@ from nameddim import NamedDimension, NamedShape
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
-from .._kernels._dtype import not_a_tensor, summable
+from .._kernels._dtype import at_least_single, not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from .._numbers import is_size
@@ -113,12 +113,12 @@ class BlockOperator(GridOperator[SlidingWindows]):
         if self.mask_of is None:
             return folded(blocks, self._axes)
         moves, positions = self._kept_positions()
-        values = blocks.flatten(blocks.ndim - positions.ndim)
+        values = blocks.to(at_least_single(blocks.dtype)).flatten(blocks.ndim - positions.ndim)
         indices = positions.flatten().expand(values.shape)
         spans = torch.Size([axis.n_output for axis in moves])
         array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, indices, values)
         array = array.reshape(*values.shape[:-1], *spans)
-        return put_back(array, moves)
+        return put_back(array, moves).to(blocks.dtype)
 
     def _kept_positions(self) -> tuple[Sequence[PickedAxis], Tensor]:
         """Return the shifts of the array to the windows, and the positions of kept elements."""

@@ -218,7 +218,7 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(math.prod(batch), linop.n_nodes(locs.shape))
-        y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
+        y = linop.interpolated(grids).reshape(batch + locs.shape[:-1])
         return linop.scattered(_narrowed(y, x).movedim(last, at))
 
     @staticmethod
@@ -230,9 +230,17 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(math.prod(batch), math.prod(locs.shape[:-1]))
-        grid = _narrowed(linop._sums_of(values).gridded(values), x)
+        grid = _narrowed(linop.gridded(values), x)
         grid = grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths)
         return linop.scattered_back(grid.movedim(last, at))
+
+    def interpolated(self, grids: Tensor) -> Tensor:
+        """Return the values of grids (B, n) at the points of all frames, (B, P)."""
+        return self._sums_of(grids).interpolated(grids)
+
+    def gridded(self, values: Tensor) -> Tensor:
+        """Return the adjoint of ``interpolated`` applied to values (B, P): grids (B, n)."""
+        return self._sums_of(values).gridded(values)
 
     def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of frames in a batch of this number of axes, and the last axes."""

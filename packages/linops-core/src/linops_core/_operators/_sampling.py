@@ -23,7 +23,7 @@ from .._kept import Kept
 from .._kernels._accumulate import concatenate, dtype_of_sums, writing_is_safe
 from .._kernels._alike import steps_that_differ
 from .._kernels._changes import writes_are_counted
-from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
+from .._kernels._dtype import at_least_single, not_a_tensor, product_in_wide_dtype, summable
 from .._kernels._plain import can_read_values, is_plain
 from .._kernels._tracing import is_recorded
 from .._numbers import is_size
@@ -245,7 +245,7 @@ class Sampling(GridOperator[GridPart]):
             is_crowded = self._is_crowded(idx)
         else:
             is_crowded = self._was_crowded
-        return torch.promote_types(dtype, torch.float64) if is_crowded else dtype
+        return torch.promote_types(dtype, torch.float64) if is_crowded else at_least_single(dtype)
 
     def _is_crowded(self, idx: Sequence[Tensor]) -> bool:
         """Whether many samples share a point."""

@@ -298,10 +298,15 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
         V.blocks(torch.ones(2, 8), side="input")
     with pytest.raises(ValueError, match=r"there must be a block for each of 2 operands, got 1"):
         V.from_blocks([torch.ones(2, 2, 3)])
-    with pytest.raises(ValueError, match=r"axis 1 must be 2 for \(axis1\), got shape"):
+    with pytest.raises(ValueError, match=r"Rearrange: P must have size 2, got 3 in an input"):
         V.from_blocks([torch.ones(2, 3, 2), torch.ones(2, 2)])
     with pytest.raises(ValueError, match=r"block 1 must have 2 elements along Rows, got shape"):
         V.from_blocks([torch.ones(2, 2, 3), torch.ones(1, 2)])
+    with pytest.raises(TypeError, match=r"Rearrange: the input must be a torch.Tensor, got .*int"):
+        V.from_blocks([torch.ones(2, 2, 3), 1])  # type: ignore[list-item]
+    S = Stack(FFT(1), FFT(1), odim_and_idx=("K", 0))
+    with pytest.raises(ValueError, match=r"blocks must have one shape except along K, .*\(3,\)"):
+        S.from_blocks([torch.ones(2), torch.ones(3)])
 
 
 def test_zeros_and_identities_are_blocks_like_others() -> None:

@@ -58,6 +58,8 @@ class DistributedLinop(NamedLinop):
 
     ranks: Transport
     _shardings: Mapping[Side, Sharding]
+    _gain: float | None = None
+    """The number c if A^H A and A A^H are known to be c times the identity."""
     _derivations = frozenset[str]()
 
     @property
@@ -65,11 +67,6 @@ class DistributedLinop(NamedLinop):
         """The shares of its vectors."""
         ins, outs = self._shardings["input"], self._shardings["output"]
         return ins if ins is outs else replace(ins, cuts={**outs.cuts, **ins.cuts})
-
-    @property
-    def gain(self) -> float | None:
-        """The number c if A^H A and A A^H are known to be c times the identity."""
-        return None
 
     @property
     def window(self) -> Window:

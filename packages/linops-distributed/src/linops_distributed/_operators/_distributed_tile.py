@@ -71,11 +71,6 @@ class DistributedTile(DistributedLinop, Tiled):
         """Whether it is linear over the complex numbers, equal on all ranks."""
         return self._is_complex_linear
 
-    @property
-    def gain(self) -> float | None:
-        """As the operator that was cut."""
-        return self._gain
-
     # Calls
 
     def run(self, x: Tensor) -> Tensor:

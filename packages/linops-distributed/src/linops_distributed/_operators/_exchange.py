@@ -34,7 +34,7 @@ class Exchange(DistributedLinop):
     """
 
     is_real = True
-    gain: float | None = 1.0
+    _gain: float | None = 1.0
     """The exchange keeps the norm."""
 
     def __init__(
@@ -45,10 +45,9 @@ class Exchange(DistributedLinop):
 
     @property
     def moved(self) -> tuple[NamedDimension, ...]:
-        """The dimensions that are cut before and after the exchange."""
+        """The dimensions that are cut in another way afterwards; first one that is cut before."""
         before, after = (self._shardings[side].cuts for side in ("input", "output"))
-        (whole,), (cut,) = before.keys() - after.keys(), after.keys() - before.keys()
-        return whole, cut
+        return tuple([dim for dim in {**before, **after} if before.get(dim) != after.get(dim)])
 
     @staticmethod
     def fn(linop: Exchange, x: Tensor, /) -> Tensor:
@@ -93,12 +92,12 @@ class Exchange(DistributedLinop):
         return tuple([{**whole, **sharding.lengths}.get(dim) for dim in self.ishape])
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity."""
-        return Identity(self.ishape)
+        """Return the identity, if the exchange keeps the norm."""
+        return Identity(self.ishape) if self._gain else super().own_normal()
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return A^H inner A, or the identity without ``inner``."""
-        is_number = acts_as(inner, Scalar)
+        """Return A^H inner A, or the normal operator without ``inner``."""
+        is_number = self._gain is not None and acts_as(inner, Scalar)
         return cast(NamedLinop, inner) if is_number else super().normal(inner)
 
 

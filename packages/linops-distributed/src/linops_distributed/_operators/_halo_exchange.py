@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 from torch import Tensor
 
-from linops_core import NamedLinop
-from nameddim import NamedDimension
-
-from .._ranks._transport import Transport
-from .._shares._sharding import Cut, Sharding
+from .._shares._sharding import Cut
 from ._exchange import Exchange
 
 
@@ -24,34 +18,17 @@ class HaloExchange(Exchange):
     ----------
     names : tuple of dimensions
         Dimensions of the vector.
-    dim : dimension
-        The dimension with halos.
     before, after : Sharding
         The shares, and the slices that ranks read.
     ranks : Transport
     """
 
-    gain = None
-
-    def __init__(
-        self,
-        names: tuple[NamedDimension, ...],
-        dim: NamedDimension,
-        before: Sharding,
-        after: Sharding,
-        ranks: Transport,
-    ) -> None:
-        super().__init__(names, before, after, ranks)
-        self._dim = dim
-
-    @property
-    def moved(self) -> tuple[NamedDimension, ...]:
-        """The dimension whose slices in input and output differ."""
-        return (self._dim,)
+    _gain = None
 
     def exchanged(self, x: Tensor) -> Tensor:
         """Return the slice that this rank reads, in new memory."""
-        before, after = (self._shardings[side].cuts[self._dim] for side in ("input", "output"))
+        (dim,) = self.moved
+        before, after = (self._shardings[side].cuts[dim] for side in ("input", "output"))
         axes = self._shardings["input"].axes(self.ishape)
         (axis,) = (at % x.ndim for at, cut in axes.items() if cut is before)
         at = self.ranks.mesh.at[before.mesh_dim]
@@ -61,7 +38,7 @@ class HaloExchange(Exchange):
         if _sends(before, after):
             kept, parts[at] = parts[at], x.new_empty(0)  # is not copied
             n_received = [0 if n == at else target.numel() for n, target in enumerate(targets)]
-            what = f"the {'sum' if before.reads else 'exchange'} of the halos of {self._dim}"
+            what = f"the {'sum' if before.reads else 'exchange'} of the halos of {dim}"
             received = self.ranks.exchanged(
                 parts, n_received, before.mesh_dim, self.step_owner, what
             )
@@ -72,21 +49,6 @@ class HaloExchange(Exchange):
         for target, part in zip(targets, parts, strict=True):
             target.add_(part)
         return y
-
-    def renamed(self, names: Any) -> NamedLinop:
-        """Return the operator with other names for its dimensions."""
-        other = cast(HaloExchange, super().renamed(names))
-        if other is not self:
-            other._dim = names.get(self._dim, self._dim)
-        return other
-
-    def own_normal(self) -> NamedLinop:
-        """Return the normal operator: elements that several ranks read are added up."""
-        return NamedLinop.own_normal(self)
-
-    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return A^H inner A."""
-        return NamedLinop.normal(self, inner)
 
 
 def _common(x: Tensor, axis: int, piece: slice, other: slice) -> Tensor:

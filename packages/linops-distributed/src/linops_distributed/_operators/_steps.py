@@ -45,9 +45,9 @@ class DistributedSteps(DistributedLinop, Wrapper):
         linops, number = self.linop.flatten(), 1.0
         while inner is None and linops:
             last = linops[-1]
-            if not isinstance(last, DistributedLinop) or last.gain is None:
+            if not isinstance(last, DistributedLinop) or last._gain is None:
                 break
-            number *= last.gain
+            number *= last._gain
             linops.pop()
         normal = Chain(*linops).normal(inner) if linops else Identity(self.ishape)
         normal = normal if number == 1 else number * normal

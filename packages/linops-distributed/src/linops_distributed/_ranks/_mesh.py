@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import Self
 
@@ -26,7 +26,7 @@ class RankMesh:
     device_mesh: DeviceMesh | None = None
     """None while a mesh is planned."""
     groups: dict[tuple[str, ...], dist.ProcessGroup] = field(default_factory=dict)
-    """The process groups that were made, along each choice of dimensions."""
+    """The process groups along each choice of dimensions, in the order of the mesh."""
 
     @classmethod
     def of(cls, mesh: DeviceMesh) -> Self:
@@ -34,9 +34,14 @@ class RankMesh:
         names = mesh.mesh_dim_names or ()
         sizes = dict(zip(names, mesh.shape, strict=True))
         at = dict(zip(names, mesh.get_coordinate() or (), strict=True))
-        result = cls(sizes, at, mesh.mesh.flatten().tolist(), mesh)
-        result.prepare(result.names)
-        return result
+        # All are made now, by all ranks in one order; torch keeps those of a mesh.
+        choices = [dims for n in range(len(names)) for dims in combinations(names, n + 1)]
+        parts = {dims: mesh if dims == names else mesh[dims] for dims in choices}
+        groups = {
+            dims: (part if len(dims) == 1 else part._flatten()).get_group()
+            for dims, part in parts.items()
+        }
+        return cls(sizes, at, mesh.mesh.flatten().tolist(), mesh, groups)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -55,13 +60,6 @@ class RankMesh:
     def size(self, dims: Sequence[str]) -> int:
         """Return the number of ranks along these dimensions."""
         return prod(self.sizes[dim] for dim in dims)
-
-    def prepare(self, dims: Sequence[str]) -> None:
-        """Make the process group along these dimensions; all ranks must call it."""
-        dims, mesh = tuple(dims), self.device_mesh
-        if mesh is not None and dims and dims not in self.groups:
-            part = mesh if dims == self.names else mesh[dims]
-            self.groups[dims] = (part if len(dims) == 1 else part._flatten()).get_group()
 
     def coordinates(self) -> list[dict[str, int]]:
         """Return the coordinates of each rank in the mesh."""

@@ -48,8 +48,8 @@ class Transport:
     ordered: bool = False
     is_dry: bool = False
     """Whether communication is only recorded and not done."""
-    other_objects: Iterator[object] | None = None
-    """While a mesh is planned: objects of the first rank, for ranks without work."""
+    other_objects: Sequence[Sequence[object]] = ()
+    """While a mesh is planned: objects of other ranks."""
     own_objects: list[object] = field(default_factory=list)
     """While a mesh is planned: objects of this rank."""
     log: list[Sent] | None = None
@@ -211,9 +211,12 @@ class Transport:
         """Gather an object of every rank, in order."""
         gathered: list[tuple[str, T] | None] = [None] * len(self.mesh.numbers)
         if self.mesh.device_mesh is None:
+            at = len(self.own_objects)
             self.own_objects.append(value)
-            others = value if self.other_objects is None else cast(T, next(self.other_objects))
-            return [*[others] * (len(gathered) - 1), value]
+            others = [cast(T, objects[at]) for objects in self.other_objects] or [value]
+            others += others[:1] * (len(gathered) - len(others))
+            others[self.mesh.index(self.mesh.names)] = value
+            return others
         if len(gathered) == 1:
             return [value]
         step = self.order.step_name(owner, what)
@@ -229,6 +232,8 @@ class Transport:
 
     def check_same(self, values: Sequence[object], owner: str, what: str) -> None:
         """Raise an error if the gathered objects differ."""
+        if self.mesh.device_mesh is None:
+            return  # a planned rank may not know yet what others have
         if text := differing(self.mesh.numbers, values, f"{owner}: {what}"):
             raise ValueError(text)
 

@@ -40,36 +40,18 @@ class LocalWork:
 
 @dataclass(frozen=True)
 class Move:
-    """An exchange after which a vector is cut along another dimension."""
+    """An exchange after which a vector is cut along another dimension, or ranks have halos."""
 
     names: Dims
     before: Cuts
     after: Cuts
-
-    @property
-    def mesh_dim(self) -> str:
-        """The dimension of the mesh along which ranks exchange data."""
-        (whole,) = self.before.keys() - self.after.keys()
-        return self.before[whole]
+    reads_before: Mapping[NamedDimension, Pieces] = field(default_factory=dict)
+    """The slices with halos that ranks have already."""
+    reads_after: Mapping[NamedDimension, Pieces] = field(default_factory=dict)
+    """The slices with halos that ranks have afterwards."""
 
 
-@dataclass(frozen=True)
-class Halo:
-    """An exchange after which a rank has its share and the halo along one dimension."""
-
-    names: Dims
-    cuts: Cuts
-    dim: NamedDimension
-    before: Mapping[NamedDimension, Pieces]
-    after: Mapping[NamedDimension, Pieces]
-
-    @property
-    def mesh_dim(self) -> str:
-        """The dimension of the mesh along which ranks exchange data."""
-        return self.cuts[self.dim]
-
-
-Steps: TypeAlias = list[LocalWork | Move | Halo]
+Steps: TypeAlias = list[LocalWork | Move]
 
 
 def steps_of(
@@ -107,7 +89,7 @@ def steps_of(
         checked_cuts(linop.ishape, placement)
         checked_cuts(linop.oshape, placement)
         is_cut = any(dim in placement for pair in axis_pairs(linop) for dim in pair)
-        steps: Iterable[LocalWork | Move | Halo] = [work]
+        steps: Iterable[LocalWork | Move] = [work]
         if is_cut:
             steps = _route(linop, placement, lengths, given)
         elif pairs := _read_across(work):
@@ -203,7 +185,7 @@ def _with_halos(
     pairs: Sequence[tuple[NamedDimension, NamedDimension]],
     lengths: Mapping[NamedDimension, int],
     mesh: Mapping[str, int],
-) -> Iterator[LocalWork | Halo]:
+) -> Iterator[LocalWork | Move]:
     """Yield the exchanges of halos that an operator needs, and then the operator."""
     (linop,) = work.linops
     cuts = {dim: name for dim, name in work.cuts.items() if dim in linop.ishape}
@@ -218,7 +200,7 @@ def _with_halos(
         cut = Cut(work.cuts[odim], mesh[work.cuts[odim]], lengths[odim])
         reads = tuple(_read(linop, idim, odim, piece, lengths[idim]) for piece in cut.pieces)
         after = {**before, idim: reads}
-        yield Halo(linop.ishape, cuts, idim, before, after)
+        yield Move(linop.ishape, cuts, cuts, before, after)
         before = after
     # The cut of the output determines what is read of the input.
     first = {odim: work.cuts[odim] for _, odim in pairs}
@@ -238,9 +220,7 @@ def _read(
     return start, max(start + 1, read.stop)  # a rank that reads nothing gets one element
 
 
-def _together(
-    before: LocalWork | Move | Halo | None, step: LocalWork | Move | Halo
-) -> LocalWork | None:
+def _together(before: LocalWork | Move | None, step: LocalWork | Move) -> LocalWork | None:
     """Return two steps as one if there is no communication between them."""
     if not isinstance(before, LocalWork) or not isinstance(step, LocalWork):
         return None

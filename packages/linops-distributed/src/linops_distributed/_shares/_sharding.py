@@ -33,11 +33,6 @@ class Cut:
     reads: Pieces | None = None
     """The slice of each rank if it is more than its share."""
 
-    @property
-    def step(self) -> int:
-        """Length of a full share."""
-        return -(-self.length // self.n_shares)
-
     def piece(self, index: int) -> slice:
         """Return the slice of the rank at an index.
 
@@ -48,8 +43,8 @@ class Cut:
         """
         if self.reads is not None:
             return slice(*self.reads[index])
-        start, stop = (min(number * self.step, self.length) for number in (index, index + 1))
-        return slice(start, stop)
+        full = -(-self.length // self.n_shares)
+        return slice(min(index * full, self.length), min((index + 1) * full, self.length))
 
     @property
     def pieces(self) -> list[slice]:

@@ -10,7 +10,7 @@ from linops_core import Chain, NamedLinop, SplitError
 from nameddim import NamedDimension
 
 from .._ranks._transport import Transport
-from ._route import Cuts, Halo, LocalWork, Move, Steps, completed, known_lengths, steps_of
+from ._route import Cuts, LocalWork, Move, Steps, completed, known_lengths, steps_of
 from ._share import (
     LoadedTile,
     Loader,
@@ -24,7 +24,7 @@ from ._share import (
 
 Source: TypeAlias = NamedLinop | Loader
 """An operator that all ranks have, or a function that makes shares."""
-Shares: TypeAlias = list[Share | Move | Halo]
+Shares: TypeAlias = list[Share | Move]
 """Steps, with the share of this rank of each computing step."""
 
 
@@ -88,7 +88,7 @@ def shares_of_one(
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
     plan = operator_steps(whole, _works(whole), placement, sizes, ranks.mesh.sizes)
-    local_steps: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
+    local_steps: Sequence[LocalWork | Move | None] = [None] * len(plan.steps)
     if isinstance(linop, NamedLinop) and ranks.mesh.rank == source:
         local_steps = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
     shares: Shares = []

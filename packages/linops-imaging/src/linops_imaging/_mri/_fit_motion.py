@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal
-from linops_core.siblings import axis_of, check_integer
+from linops_core.siblings import axis_of, check_integer, not_a_tensor
 from nameddim import NamedDimension
 
+from .._checks import check_finite
 from .._non_uniform._nufft import NUFFT
 from ._rigid_motion import (
     Dims,
@@ -78,7 +79,8 @@ def fit_motion(
     Raises
     ------
     TypeError, ValueError
-        As in :func:`rigid_motion`; if ``kspace`` does not have the shape of the output.
+        As in :func:`rigid_motion`; if ``kspace`` is not complex or does not have the shape of the
+        output, or a number is not finite.
 
     References
     ----------
@@ -92,6 +94,10 @@ def fit_motion(
     names = check_motion("fit_motion", transform, shifts, rotations, dims)
     check_integer("fit_motion", "max_num_iters", max_num_iters, 0)
     scale = voxel_scale("fit_motion", transform, voxel_size)
+    if not isinstance(kspace, Tensor) or not kspace.is_complex():
+        raise not_a_tensor("fit_motion", "kspace", kspace, "a tensor of complex numbers")
+    for name, values in (("images", images), ("kspace", kspace)):
+        check_finite("fit_motion", name, values)  # no step would be better than NaN
     with torch.no_grad():
         expected = transform(images).shape
         if kspace.shape != expected:

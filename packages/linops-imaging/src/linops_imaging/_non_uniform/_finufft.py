@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -44,42 +43,30 @@ class FinufftTransform(Interpolate):
         self._plans: Kept[PlanPair] = Kept()
         self._plans_by_content: KeptByContent[PlanPair] = KeptByContent()
 
-    @staticmethod
-    def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
-        """Return the values at the locations."""
-        assert isinstance(linop, FinufftTransform)
-        x = linop.gathered(x)
-        return linop.scattered(linop._transformed(x, len(linop.grid_size), is_back=False))
+    def interpolated(self, grids: Tensor) -> Tensor:
+        """Return the values of images (B, n) at the locations of all frames, (B, P)."""
+        return self._transformed(grids, is_back=False)
 
-    @staticmethod
-    def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
-        """Return the image: the adjoint of the values at the locations."""
-        assert isinstance(linop, FinufftTransform)
-        locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
-        x = linop.gathered_back(x)
-        n_last = locs.ndim - 1 - n_frame_axes
-        return linop.scattered_back(linop._transformed(x, n_last, is_back=True))
+    def gridded(self, values: Tensor) -> Tensor:
+        """Return the adjoint of ``interpolated`` applied to values (B, P)."""
+        return self._transformed(values, is_back=True)
 
-    def _transformed(self, x: Tensor, n_last: int, *, is_back: bool) -> Tensor:
-        """Return the transform of x, whose last ``n_last`` axes are of the image or the points."""
+    def _transformed(self, x: Tensor, *, is_back: bool) -> Tensor:
         if x.device.type not in (*LIBRARIES, "meta"):
             raise RuntimeError(
                 f'{self.name}: method="finufft" must be used on a CPU or a CUDA device, got '
                 f'{x.device}; make the NUFFT of locations on that device, with method="auto"'
             )
-        locs = self.weight_part("locs")
-        at, last = self.frame_axes(x.ndim - n_last)
-        moved = x.movedim(at, last)
-        n_batch_axes = x.ndim - n_last - len(last)
-        batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_last]
-        points = locs.shape[len(frames) : -1]
-        of_x, of_y = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
-        values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)
-        flat = locs.reshape(math.prod(frames), math.prod(points), locs.shape[-1])
-        y = differentiable_transform(
-            values, flat, is_back, self.grid_size, self.tol, self._computed
+        locs, n_frame_axes = self.weight_part("locs"), len(self.shape.other_shapes["frames"])
+        n_frames, n_points = (
+            locs.shape[part].numel() for part in (slice(n_frame_axes), slice(n_frame_axes, -1))
         )
-        return y.reshape(*batch, *frames, *of_y).movedim(last, at)
+        sizes = self.grid_size
+        values = x.reshape(x.shape[0], n_frames, *((n_points,) if is_back else sizes))
+        flat = locs.reshape(n_frames, n_points, len(sizes))
+        return differentiable_transform(
+            values, flat, is_back, sizes, self.tol, self._computed
+        ).flatten(1)
 
     def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
         if not (has_storage(x) and has_storage(locs)):  # batches of gradients

@@ -69,6 +69,21 @@ def differentiable_transform(
     return y
 
 
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, locs, *ctx.others = inputs
+    # Torch detects writes to them.
+    ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
+
+
+def _backward_by(apply: Callable[..., Tensor], ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    is_back, sizes, how = ctx.others
+
+    def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+        return apply(x, locs, is_back, sizes, how)
+
+    return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
+
+
 class _Transform(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -78,20 +93,12 @@ class _Transform(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, locs, *ctx.others = inputs
-        # Torch detects writes to them.
-        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
-        ctx.save_for_forward(x, locs)
+        _setup(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        is_back, sizes, compute = ctx.others
-
-        def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-            y: Tensor = _Transform.apply(x, locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
-            return y
-
-        return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
+        return _backward_by(_Transform.apply, ctx, grad)
 
     @staticmethod
     def jvp(ctx: Any, of_x: Tensor | None, of_locs: Tensor | None, *_: None) -> Tensor:
@@ -183,20 +190,7 @@ def _(x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float) 
     return x.new_empty(*x.shape[:2], *(sizes if is_back else locs.shape[1:2]))
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, locs, *ctx.others = inputs
-    ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    is_back, sizes, tol = ctx.others
-
-    def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-        y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
-        return y
-
-    return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
-
-
-non_uniform_transform.register_autograd(_backward, setup_context=_setup)
+non_uniform_transform.register_autograd(
+    partial(_backward_by, non_uniform_transform), setup_context=_setup
+)
 non_uniform_transform.register_vmap(partial(_mapped, non_uniform_transform))

@@ -67,7 +67,9 @@ def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def line_integrals_of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
+def line_integrals_of_rows(
+    images: Images, beam: Beam, like: Tensor, planned_axes: tuple[int, ...] = (0, 1)
+) -> Tensor:
     """Return the line integrals of at most MOST_IMAGES images, from some rows of pixels at a time.
 
     ``like`` has the dtype and device of the images, and what records them. The rows at a time have
@@ -78,7 +80,7 @@ def line_integrals_of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     longest = max(size0, size1)
     width = longest + 3
     is_known = images_and_beam_are_fixed(like, beam)
-    axes = axes_of_rows(beam) if is_known else (0, 1)
+    axes = axes_of_rows(beam, planned_axes) if is_known else (0, 1)
     if not axes:
         return like.new_zeros(n_images, 0, beam.n_detectors)
     if is_known and like.is_cpu and _are_many(like, n_images):

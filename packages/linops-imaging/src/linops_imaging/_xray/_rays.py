@@ -11,7 +11,9 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import can_read_values, is_recorded
+from linops_core.siblings import can_read_values
+
+from ._plane_by_plane import is_constant
 
 _VIEWS, _VIEWS_ON_GPU = 16, 256
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -185,17 +187,23 @@ def paths(
             yield path
 
 
-def axes_of_rows(beam: Beam) -> tuple[int, ...]:
-    """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none."""
+def axes_of_rows(beam: Beam, otherwise: tuple[int, ...] = (0, 1)) -> tuple[int, ...]:
+    """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none.
+
+    Without values, in memory planning, it is ``otherwise``.
+    """
     turned = torch.cat([rays.is_turned().flatten() for rays in beam.rays()])
-    return tuple(turned.int().unique().tolist())
+    return tuple(turned.int().unique().tolist()) if can_read_values(turned) else otherwise
 
 
 def images_and_beam_are_fixed(images: Tensor, beam: Beam) -> bool:
-    """Return whether neither autograd nor a transform records the images and the angles."""
+    """Return whether neither autograd nor a transform records the images and the angles.
+
+    During memory planning, tensors without data count like those that they represent.
+    """
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
-    return can_read_values(*tensors) and not is_recorded(*tensors)
+    return is_constant(*tensors)
 
 
 def hat(t: Tensor) -> Tensor:

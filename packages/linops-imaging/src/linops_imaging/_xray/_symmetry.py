@@ -23,6 +23,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from linops_core.siblings import can_read_values
+
 from ._joseph import (
     MOST_IMAGES,
     back_projection,
@@ -31,21 +33,25 @@ from ._joseph import (
     line_integrals_of_rows,
 )
 from ._many_images import blocks
-from ._rays import Beam, images_and_beam_are_fixed, tables_at_once, value_of
+from ._rays import Beam, axes_of_rows, images_and_beam_are_fixed, tables_at_once, value_of
 
 # Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
 
 
-def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
-    """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
-    shared = _shared_views(beam, x, x.shape[1:])
+def line_integrals_by_symmetry(x: Tensor, beam: Beam, known: SharedViews | None = None) -> Tensor:
+    """Return the line integrals of real images (B, N0, N1), (B, A, D).
+
+    ``known`` is used if the angles have no values: how their views are grouped.
+    """
+    shared = _shared_views(beam, x, x.shape[1:], known)
     if shared is None:
         return line_integrals(x, beam)
     few = beam._replace(angles=shared.angles)
     parts = []
     for images in x.split(shared.n_images):
-        of_poses = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
+        posed = PosedImages(images, shared.poses)
+        of_poses = line_integrals_of_rows(posed, few, images, shared.planned_axes)
         of_poses = of_poses.unflatten(0, (len(images), -1)).flatten(1, 2)
         part = of_poses.new_empty(len(images), len(shared.number), beam.n_detectors)
         for views in blocks(len(shared.number), tables_at_once(of_poses)):
@@ -58,9 +64,11 @@ def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def back_projection_by_symmetry(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
+def back_projection_by_symmetry(
+    y: Tensor, beam: Beam, sizes: Sequence[int], known: SharedViews | None = None
+) -> Tensor:
     """Return the adjoint of :func:`line_integrals_by_symmetry`: images (B, *sizes)."""
-    shared = _shared_views(beam, y, sizes)
+    shared = _shared_views(beam, y, sizes, known)
     if shared is None:
         return back_projection(y, beam, sizes)
     few, n_poses = beam._replace(angles=shared.angles), len(shared.poses)
@@ -141,39 +149,58 @@ class SharedViews(NamedTuple):
     """Number of the pose, times S, plus the number of the shared view, (A,)."""
     is_mirrored: Tensor
     """(A, 1)."""
-    n_images: int
+    n_images: int = 0
     """How many images to take at a time."""
+    planned_axes: tuple[int, ...] = (0, 1)
+    """The axes of rows that the shared rays cross, for a beam without values."""
 
 
-def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedViews | None:
+def _shared_views(
+    beam: Beam, values: Tensor, sizes: Sequence[int], known: SharedViews | None = None
+) -> SharedViews | None:
     """Return the views that are shared, or None where that does not save time."""
     if not images_and_beam_are_fixed(values, beam) or not len(values):
         return None
-    if any(value_of(at) != (n - 1) / 2 for at, n in zip(beam.origin, sizes, strict=True)):
-        return None  # a turn about the middle of the image is not one about the origin
-    is_square, may_mirror = sizes[0] == sizes[1], value_of(beam.offset) == 0
-    grouped = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
-    if grouped is None:
+    can_read = can_read_values(beam.angles)
+    shared = _views_alike(beam, sizes, values.dtype) if can_read else known
+    if shared is None or len(shared.number) != len(beam.angles):
         return None
-    angles, poses, numbers, is_mirrored = grouped
-    n_angles, n_poses, n_images = len(beam.angles), len(poses), len(values)
+    n_angles, n_poses, n_images = len(beam.angles), len(shared.poses), len(values)
     most = min(MOST_IMAGES, _BYTES // (math.prod(sizes) * values.itemsize))
     # Each step computes the rays of one view, for this number of images at most.
     n_at_once = most // n_poses
     if not n_at_once:
         return None
-    n_steps = len(angles) * math.ceil(n_images / n_at_once)
+    n_steps = len(shared.angles) * math.ceil(n_images / n_at_once)
     if n_steps >= n_angles * math.ceil(n_images / MOST_IMAGES):
         return None
-    device = values.device
-    return SharedViews(
-        angles.to(device), poses, numbers.to(device), is_mirrored.to(device), n_at_once
+    angles, number, is_mirrored = (
+        t.to(values.device) if can_read else values.new_empty(t.shape, dtype=t.dtype)
+        for t in (shared.angles, shared.number, shared.is_mirrored)
     )
+    return SharedViews(angles, shared.poses, number, is_mirrored, n_at_once, shared.planned_axes)
+
+
+def planned_views(beam: Beam, sizes: Sequence[int]) -> SharedViews | None:
+    """Return what memory planning must know of the angles of a beam with values."""
+    shared = _views_alike(beam, sizes, torch.float32)
+    if shared is None:
+        return None
+    axes = axes_of_rows(beam._replace(angles=shared.angles.to(beam.angles.device)))
+    return shared._replace(planned_axes=axes)
+
+
+def _views_alike(beam: Beam, sizes: Sequence[int], dtype: torch.dtype) -> SharedViews | None:
+    """Return the groups of views that are alike, or None where that is not known."""
+    if any(value_of(at) != (n - 1) / 2 for at, n in zip(beam.origin, sizes, strict=True)):
+        return None  # a turn about the middle of the image is not one about the origin
+    is_square, may_mirror = sizes[0] == sizes[1], value_of(beam.offset) == 0
+    return _grouped(beam.angles, is_square, may_mirror, torch.finfo(dtype).eps)
 
 
 def _grouped(
     angles: Tensor, is_square: bool, may_mirror: bool, accuracy: float
-) -> tuple[Tensor, list[Pose], Tensor, Tensor] | None:
+) -> SharedViews | None:
     """Return the shared angles, the poses, and the number and mirroring of each view.
 
     None where an angle is not finite, or so large that its remainder has few digits.
@@ -198,4 +225,4 @@ def _grouped(
     view = torch.empty_like(order).index_copy_(0, order, group)
     codes, pose = (turns.long() * n_quarters % 4 * 2 + is_mirrored).unique(return_inverse=True)
     poses = [Pose(code // 2, bool(code % 2)) for code in codes.tolist()]
-    return means, poses, pose * n + view, is_mirrored.unsqueeze(1)
+    return SharedViews(means, poses, pose * n + view, is_mirrored.unsqueeze(1))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from linops_core.siblings import check_integer
+from linops_core import NamedLinop
+from linops_core.siblings import can_read_values, check_integer
 from nameddim import NamedDimension
 
 from .._checks import sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
-from ._rays import Beam, Number
-from ._symmetry import back_projection_by_symmetry, line_integrals_by_symmetry
+from ._rays import Beam, Number, images_and_beam_are_fixed
+from ._symmetry import (
+    SharedViews,
+    back_projection_by_symmetry,
+    line_integrals_by_symmetry,
+    planned_views,
+)
 
 
 class XRayTransform(LineIntegrals):
@@ -23,6 +29,7 @@ class XRayTransform(LineIntegrals):
     detector_spacing: Number
     detector_offset: Number
     origin: Tensor | tuple[float, ...]
+    _known_views: SharedViews | None = None
 
     def __init__(
         self,
@@ -52,6 +59,19 @@ class XRayTransform(LineIntegrals):
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 2)
 
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`.
+
+        Memory is planned with angles that have no values: it needs to know which views are alike.
+        """
+        other, beam = super().with_weights(change), self.beam()
+        if images_and_beam_are_fixed(beam.angles, beam) and can_read_values(beam.angles):
+            known = planned_views(beam, self.grid_size)
+        else:
+            known = self._known_views
+        vars(other)["_known_views"] = known
+        return other
+
     @abstractmethod
     def beam(self) -> Beam:
         """Return the geometry of the rays for the current weights."""
@@ -64,10 +84,10 @@ class XRayTransform(LineIntegrals):
         """Return the transform along the rays of a beam, and its adjoint."""
 
         def forward(x: Tensor) -> Tensor:
-            return line_integrals_by_symmetry(x, beam)
+            return line_integrals_by_symmetry(x, beam, self._known_views)
 
         def adjoint(y: Tensor) -> Tensor:
-            return back_projection_by_symmetry(y, beam, self.grid_size)
+            return back_projection_by_symmetry(y, beam, self.grid_size, self._known_views)
 
         return forward, adjoint
 

@@ -89,7 +89,7 @@ def transform(
 
 def with_maps(A: NamedLinop, maps: Any, coil_dim: NamedDimension | str) -> NamedLinop:
     """Return A after the multiplication by coil maps (C, ...)."""
-    weight = torch.as_tensor(maps)
-    image = A.ishape[len(A.ishape) - (weight.ndim - 1) :]
-    batch = A.ishape[: len(A.ishape) - len(image)]
-    return A @ Dense(weight, (coil_dim, *image), A.ishape, (*batch, coil_dim, *image))
+    weight, coil = torch.as_tensor(maps), NamedDimension.infer(coil_dim)
+    n_batch = len(A.ishape) - (weight.ndim - 1)
+    image, batch = A.ishape[n_batch:], [dim for dim in A.ishape[:n_batch] if dim != coil]
+    return A @ Dense(weight, (coil, *image), (*batch, *image), (*batch, coil, *image))

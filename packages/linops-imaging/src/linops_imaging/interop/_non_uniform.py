@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pynufft import NUFFT as PyNUFFT
     from torchkbnufft import KbNufft, KbNufftAdjoint
 
-_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
-
 # Their own errors are up to 1e-2; a wrong sign, unit, centre or scale is an error of about 1.
 _TOL = 3e-2
 
@@ -145,7 +143,7 @@ def from_pytorch_finufft(
 
     lengths = sizes if kind == 2 else [len(omega)]
     return matching_operator(
-        owner, [A if kind == 2 else A.H], theirs, lengths, _COMPLEX[points.dtype], _TOL
+        owner, [A if kind == 2 else A.H], theirs, lengths, points.dtype.to_complex(), _TOL
     )
 
 
@@ -208,7 +206,7 @@ def from_mrinufft(
         return operator.op(x.reshape(*n_batch, *coils, *sizes).numpy())
 
     lengths = (*n_batch, *(coils if maps is None else []), *sizes)
-    return matching_operator(owner, candidates(), theirs, lengths, _COMPLEX[samples.dtype], _TOL)
+    return matching_operator(owner, candidates(), theirs, lengths, samples.dtype.to_complex(), _TOL)
 
 
 def from_torchkbnufft(
@@ -276,14 +274,18 @@ def from_torchkbnufft(
     )
     frames = omega.shape[:-2]
     is_adjoint = isinstance(module, library.KbNufftAdjoint)
-    lengths = (*(frames or [1]), 1, *([omega.shape[-1]] if is_adjoint else sizes))
+    lengths = [omega.shape[-1]] if is_adjoint else sizes
 
     def theirs(x: Tensor) -> Tensor:
-        y: Tensor = module(x, omega.detach().to(x.real.dtype), norm=norm)
+        coils = x.reshape(*(frames or [1]), 1, *lengths)
+        y: Tensor = module(coils, omega.detach().to(x.real.dtype), norm=norm)
         return y
 
-    dtype = _COMPLEX[numbers.table_0.real.dtype]
-    A = matching_operator(owner, [A.H if is_adjoint else A], theirs, lengths, dtype, _TOL)
+    dtype = numbers.table_0.real.dtype.to_complex()
+    A = matching_operator(
+        *(owner, [A.H if is_adjoint else A], theirs, (*frames, *lengths), dtype, _TOL),
+        n_frames=len(frames),
+    )
     if smaps is None:
         return A
     maps = smaps.squeeze(0) if smaps.ndim == 2 + len(sizes) else smaps

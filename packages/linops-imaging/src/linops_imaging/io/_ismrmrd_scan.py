@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -141,15 +141,9 @@ class IsmrmrdScan:
             recon = sizes_of_grid("IsmrmrdScan", recon_size, 3, name="recon_size")
         if any(n > most for n, most in zip(recon, whole, strict=True)):
             raise ValueError(f"IsmrmrdScan: recon_size must be at most {whole}, got {recon}")
-        fov_x, fov_y, fov_z = (fov[k] * n / whole[k] for k, n in enumerate(recon))
-        encoding = Encoding(
-            "cartesian",
-            whole,
-            (fov[0], fov[1], fov[2]),
-            (recon[0], recon[1], recon[2]),
-            (fov_x, fov_y, fov_z),
-            (y // 2, z // 2),
-        )
+        recon_fov = [length * n / most for length, n, most in zip(fov, recon, whole, strict=True)]
+        sides: Any = (*map(tuple, (whole, fov, recon, recon_fov)), (y // 2, z // 2))
+        encoding = Encoding("cartesian", *sides)
         ones = torch.eye(3, device=kspace.device)
         return cls(
             kspace=grid[:, steps[:, 0], steps[:, 1]].to(torch.complex64),

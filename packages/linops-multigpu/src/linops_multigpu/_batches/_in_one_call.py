@@ -36,7 +36,7 @@ def batched(
         tiles alternate. Inputs and outputs are on the device of ``linop``. By default the tiles
         are there, too.
     sizes, tqdm_kwargs
-        As in :func:`create_batched_linop`.
+        As in :func:`create_batched_linop`. A plan has the sizes.
 
     Returns
     -------
@@ -58,8 +58,10 @@ def batched(
     >>> batched(A, {"N": 1}, ["cpu", "cpu"])(torch.ones(4))
     tensor([0., 1., 2., 3.])
     """
-    lengths = batch_sizes.batch_sizes if isinstance(batch_sizes, BatchPlan) else batch_sizes
+    if isinstance(batch_sizes, BatchPlan):
+        sizes = batch_sizes.sizes if sizes is None else sizes
+        batch_sizes = batch_sizes.batch_sizes
     if devices is None:
-        return batch_linop(linop, lengths, sizes=sizes, tqdm_kwargs=tqdm_kwargs)
-    spec = BatchSpec(lengths, devices)
+        return batch_linop(linop, batch_sizes, sizes=sizes, tqdm_kwargs=tqdm_kwargs)
+    spec = BatchSpec(batch_sizes, devices)
     return create_batched_linop(linop, spec, sizes=sizes, tqdm_kwargs=tqdm_kwargs)

@@ -73,6 +73,9 @@ def register(operators: Iterable[OpOverload]) -> None:
         def is_available(self) -> bool:
             return bool(_active)
 
+        def get_amp_supported_dtype(self) -> list[torch.dtype]:
+            return []
+
     class Hook(backend_registration._DummyPrivateUse1Hook):
         def is_available(self) -> bool:
             return bool(_active)

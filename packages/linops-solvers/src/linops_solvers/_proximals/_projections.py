@@ -15,6 +15,7 @@ from .._shared._space import Space
 from ._proximal import (
     Proximal,
     ProximalMap,
+    absolute_values,
     axes_of,
     checked_axes,
     fitted_weight,
@@ -132,7 +133,7 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     def proximal(z: Tensor, step: float) -> Tensor:
         if radius == math.inf or not z.numel():
             return z
-        magnitude = z.abs()
+        magnitude = absolute_values(z)
         axes = axes_of("l1_ball", dims, magnitude)
         is_inside = magnitude.sum(axes, keepdim=True) <= radius
         rest = _above_level(magnitude, radius, axes)

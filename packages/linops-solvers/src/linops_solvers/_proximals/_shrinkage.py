@@ -12,6 +12,7 @@ from linops_core.siblings import check_real, is_recorded
 from .._shared._space import Space
 from ._proximal import (
     ProximalMap,
+    absolute_values,
     axes_of,
     checked_axes,
     checked_weight,
@@ -57,7 +58,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight(owner, weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        magnitude = z.abs()
+        magnitude = absolute_values(z)
         fitted, step = weight_and_step(owner, weight, magnitude, step)
         tiny = torch.finfo(magnitude.dtype).tiny
         rest = magnitude - step * fitted
@@ -68,7 +69,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
         return z * rest if z.is_complex() else rest.mul_(z)
 
     def value(x: Tensor) -> Tensor:
-        magnitude = x.abs()
+        magnitude = absolute_values(x)
         return (fitted_weight(owner, weight, magnitude) * magnitude).sum()
 
     return ProximalMap(proximal, owner=owner, value_in=sum_over_parts(value))
@@ -182,11 +183,11 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
         scaled = step * fitted
         range_of = torch.finfo(z.dtype)
         # In the range of the dtype, because the derivative of a branch not taken must not be NaN.
-        ratio = (z.abs() / max(delta, range_of.tiny)).clamp(min=1, max=range_of.max)
+        ratio = (absolute_values(z) / max(delta, range_of.tiny)).clamp(min=1, max=range_of.max)
         return z * (1 - scaled / ratio).clamp(min=1 / (1 + scaled))
 
     def value(x: Tensor) -> Tensor:
-        magnitude = x.abs()
+        magnitude = absolute_values(x)
         each = torch.where(
             magnitude <= delta, squared_magnitudes(x) / 2, delta * (magnitude - delta / 2)
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 from linops_core.siblings import check_integer, check_real, check_vector
 
 from .._krylov._conjugate_steps import ConjugateSteps
+from .._proximals._proximal import absolute_values, squared_magnitudes
 from .._shared._checks import Operator, check_like
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
@@ -249,7 +250,7 @@ class _Misfit:
 
     def squares(self, residual: Tensor) -> Tensor:
         """Return |r|^2 + e^2."""
-        return residual.abs().square() + self.e**2
+        return squared_magnitudes(residual) + self.e**2
 
     def total(self, residual: Tensor) -> Tensor:
         """Return the sum of f."""
@@ -257,11 +258,13 @@ class _Misfit:
 
     def shortened(self, dual: Tensor, residual: Tensor) -> Tensor:
         """Return the dual with entries of at most the magnitude at which weights are positive."""
-        return dual / (dual.abs() / self.squares(residual) ** ((self.p - 1) / 2)).clamp(min=1)
+        return dual / (absolute_values(dual) / self.squares(residual) ** ((self.p - 1) / 2)).clamp(
+            min=1
+        )
 
     def distance(self, residual: Tensor, dual: Tensor) -> Tensor:
         """Return a bound of the sum of f(r) + f*(u) - Re u^* r: 0 if u is the gradient."""
-        height, magnitude = self.squares(residual).pow(self.p / 2) / self.p, dual.abs()
+        height, magnitude = self.squares(residual).pow(self.p / 2) / self.p, absolute_values(dual)
         # For all b, u r - f(r) <= |(u, b)| |(r, e)| - |(r, e)|^p / p - b e, which is largest at
         # |(u, b)|^q / q - b e.
         if self.p == 1:  # the conjugate is infinite unless |(u, b)| <= 1

@@ -138,24 +138,24 @@ def applied_in_half(
     An A that writes into its input raises a ValueError, unless it may.
     """
     check_callable(owner, name, A)
-    if dtype not in _WIDE:
-
-        def kept(x: Tensor) -> Tensor:
-            version = version_of(x)
-            image = A(x)
-            check_input_kept(owner, name, x, version)
-            return image
-
-        return A if may_write else kept
+    is_half = dtype in _WIDE
 
     def apply(x: Tensor, *others: object) -> Tensor:
+        version = version_of(x)
         image = A(to_half(x, dtype), *others)
-        if image.dtype not in _WIDE:
+        if not isinstance(image, Tensor):
+            raise TypeError(
+                f"{owner}: {name} must return a torch.Tensor, got {type(image)}; convert it by "
+                "torch.as_tensor"
+            )
+        if not may_write:
+            check_input_kept(owner, name, x, version)
+        if is_half and image.dtype not in _WIDE:
             raise ValueError(
                 f"{owner}: {name} must return the precision that it is given, {dtype}, "
                 f"got {image.dtype}"
             )
-        return at_least_single(image)
+        return at_least_single(image) if is_half else image
 
     return apply
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import torch
@@ -45,6 +45,8 @@ class BatchPlan:
     """The computations that were tried."""
     methods: tuple[str, ...] = ()
     """How parts work that choose it themselves, such as "NUFFT by finufft"."""
+    sizes: dict[NamedDimension, int] = field(default_factory=dict)
+    """Pass this to ``batch_linop``, too: sizes of dimensions to cut that the operator lacks."""
 
     @property
     def n_tiles(self) -> int:
@@ -104,8 +106,7 @@ def plan_batches(
     like : Tensor, optional
         An input, which gives the sizes, strides and dtype. It needs no data (fake, meta).
     sizes : mapping of dimension to int, optional
-        Instead of ``like``: sizes of input dimensions that the operator does not know. If the plan
-        cuts these dimensions, pass their sizes to ``batch_linop`` too.
+        Instead of ``like``: sizes of input dimensions that the operator does not know.
     dtype : torch.dtype, optional
         Instead of ``like``: the dtype of the input. Default: the dtype of the complex weights;
         needed if there are none.
@@ -141,7 +142,7 @@ def plan_batches(
     >>> plan = plan_batches(A, 2**18, work="adjoint")
     >>> print(plan)
     cut C into 4 tiles of 2: adjoint takes 224.0 KiB of 256.0 KiB on cpu; uncut 320.0 KiB
-    >>> A_batched = batch_linop(A, plan.batch_sizes)
+    >>> A_batched = batch_linop(A, plan.batch_sizes, sizes=plan.sizes)
     """
     works = _works(work)
     slices_along(linop, {}, sizes)  # raises if linop is not an operator or sizes are invalid
@@ -183,6 +184,7 @@ def plan_batches(
         device=device,
         work=works,
         methods=_methods(linop),
+        sizes={dim: lengths[dim] for dim, _, _ in cut if linop.size(dim) is None},
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import real_parts
+from linops_core.siblings import as_tensor, real_parts
 from nameddim import NamedDimension
 
 Array: TypeAlias = Tensor | np.ndarray[Any, Any]
@@ -21,8 +21,7 @@ Dims: TypeAlias = tuple[NamedDimension, ...]
 def tensor_of(owner: str, name: str, array: object, device: torch.device | None = None) -> Tensor:
     """Return an array as a tensor on a device, without a copy if possible."""
     if isinstance(array, np.ndarray) and array.dtype.kind in "biufc":
-        # torch takes no other byte orders and negative strides, and warns of read-only memory.
-        array = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+        array = as_tensor(array)
     if not isinstance(array, Tensor):
         kind = array.dtype if isinstance(array, np.ndarray) else type(array)
         raise TypeError(f"{owner}: {name} must be a tensor or a NumPy array, got {kind}")

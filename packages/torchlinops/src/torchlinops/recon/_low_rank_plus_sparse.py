@@ -14,7 +14,7 @@ from linops_solvers import ProximalMap, Step, fista, in_basis, nuclear_norm, sof
 from nameddim import NamedDimension, as_dims
 
 from ._arrays import AnyArray, Array, Dims, Name
-from ._scan import scan_operator
+from ._scan import largest, norm, scan_operator
 
 
 class LowRankPlusSparse(NamedTuple, Generic[AnyArray]):
@@ -95,10 +95,9 @@ def low_rank_plus_sparse(
 
     # The largest values of A^H y, as units of the weights.
     seen = A.H(y.detach())
-    largest = float(torch.linalg.matrix_norm(matrices(seen), 2).max())
-    low_rank = nuclear_norm(low_rank_weight * largest)
+    low_rank = nuclear_norm(low_rank_weight * largest(torch.linalg.matrix_norm(matrices(seen), 2)))
     F = FFT(dims=frames, shape=series)
-    sparse = in_basis(F, soft_threshold(sparse_weight * float(seen.abs().max())))
+    sparse = in_basis(F, soft_threshold(sparse_weight * largest(seen)))
 
     def shrunk(z: Tensor, step: float) -> Tensor:
         background = low_rank(matrices(z[0]), step).unflatten(-1, scan.grid_size)
@@ -110,7 +109,9 @@ def low_rank_plus_sparse(
     part = NamedDimension("Part").next_unused(series)
     both = A @ SumReduce((part, *series), series, sizes={part: 2})
     proximal = ProximalMap(shrunk, None, value_in=lambda z, space: penalty(z))
-    # As Otazo et al. start: all is background.
-    z = torch.stack([seen, torch.zeros_like(seen)])
+    # As Otazo et al. start: all is background. A^H y has the size of an image only if the maps and
+    # the weights make A^H A about the identity; its multiple that explains y best always has it.
+    scale = (norm(seen) / (norm(A(seen)) or 1.0)) ** 2
+    z = torch.stack([scale * seen, torch.zeros_like(seen)])
     z = fista(both, y, proximal, z, max_num_iters, tol, progress=progress, callback=callback)
     return LowRankPlusSparse(*[scan.given_back(x, kspace) for x in z])

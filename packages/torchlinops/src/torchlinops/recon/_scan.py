@@ -35,12 +35,22 @@ class Scan:
 
     def weight(self, relative: float) -> float:
         """Return a weight times the largest pixel of A^H y."""
-        return relative * float(self.A.H(self.y.detach()).abs().max())
+        return relative * largest(self.A.H(self.y.detach()))
 
     def given_back(self, x: Tensor, kspace: AnyArray) -> AnyArray:
         """Return an image (B, N) with the axes that the user gets, as an array like k-space."""
         x = x.permute([self.A.ishape.index(dim) for dim in self.image])
         return x if isinstance(kspace, Tensor) else x.numpy(force=True)
+
+
+def largest(x: Tensor) -> float:
+    """Return the largest magnitude; 0 of nothing, such as no slices."""
+    return float(x.abs().max()) if x.numel() else 0.0
+
+
+def norm(x: Tensor) -> float:
+    """Return the norm, in double precision: squares of large or small numbers leave the range."""
+    return float(torch.linalg.vector_norm(x, dtype=torch.complex128))
 
 
 def scan_operator(
@@ -111,7 +121,10 @@ def scan_operator(
 
     # The weights of squared errors.
     if weights is not None:
-        w = tensor_of(owner, "weights", weights, y.device).to(y.real.dtype)
+        w = tensor_of(owner, "weights", weights, y.device)
+        if w.is_complex():
+            raise TypeError(f"{owner}: weights must be bool or real, got {w.dtype}")
+        w = w.to(y.real.dtype)
         w, of_w = order("weights", w, points if w.ndim == len(points) else without_coils)
         if not ((w >= 0) & w.isfinite()).all():
             raise ValueError(

@@ -9,7 +9,7 @@ from linops_imaging import Gradient, Wavelet
 from linops_solvers import Step, admm, fista, group_soft_threshold, soft_threshold
 
 from ._arrays import AnyArray, Array, Name
-from ._scan import scan_operator
+from ._scan import norm, scan_operator
 
 
 def l1_wavelet(
@@ -116,7 +116,7 @@ def total_variation(
     penalty = group_soft_threshold(scan.weight(weight), dim=0)
     seen = A.H(y.detach())
     # The solution does not depend on rho; with this one, ADMM needs few steps.
-    rho = min(0.05, 20 * weight) * float(A.N(seen).norm() / seen.norm().clamp(min=1e-30))
+    rho = min(0.05, 20 * weight) * norm(A.N(seen)) / (norm(seen) or 1.0)
     x = admm(
         *(A, y, penalty, G, None, max_num_iters),
         rho=rho or 1.0,

@@ -105,7 +105,7 @@ def flat_operator(
     axes = {name: "..." if name == ELLIPSES else f"axis{at}" for at, name in enumerate(names)}
     before = " ".join(axes.values())
     after = f"{' '.join(axes[name] for name in batch)} ({' '.join(axes[name] for name in lengths)})"
-    # A single dimension needs no length: a slice has another one.
+    # Without the length of a single dimension, the layout also fits slices of it.
     of_axes = {axes[name]: n for name, n in lengths.items()} if len(lengths) > 1 else {}
     if (single := _renamable(linop, side, batch)) is not None:
         linop = linop.renamed({single: dim})

@@ -15,7 +15,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ..._base._cutting import tile_of
-from ..._base._dimensions import SIDES, Side, axis_of, dims_of, with_dims_in_front
+from ..._base._dimensions import SIDES, Side, axis_of, check_sizes, dims_of, with_dims_in_front
 from ..._base._grid_questions import without_fftshift
 from ..._base._linop import NamedLinop
 from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
@@ -138,7 +138,7 @@ class SideBySide(Composite):
         """Apply each operand to its block and put the results together."""
         pairs = list(zip(linop.linops, linop.blocks_of(x), strict=False))
         if linop.odim is None:
-            # A Zero in a sum may not know its sizes.
+            # A Zero adds nothing, and may not know its sizes.
             pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
         return combine_on_threads(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
@@ -181,7 +181,7 @@ class SideBySide(Composite):
             If y does not have the shape of that side, or all operands have all of it.
         """
         side = self._divided_side(side)
-        self._check_vector(y, side)
+        check_sizes(self, y, side, self.sizes(side))
         blocks = self._blocks[side]
         axis = axis_of(blocks.position, dims_of(self.shape, side))
         if blocks.is_new:
@@ -197,6 +197,8 @@ class SideBySide(Composite):
 
         Raises
         ------
+        TypeError
+            If an output is not a tensor.
         ValueError
             If there is not one output for each operand, or an output does not fit its operand.
         """
@@ -207,22 +209,26 @@ class SideBySide(Composite):
                 f"{self.signature}: there must be a block for each of {len(row.sizes)} operands, "
                 f"got {len(parts)}"
             )
+        of_parts: Side = "input" if row.layouts else side
+        for linop, part in zip(row.layouts or self.linops, parts, strict=True):
+            check_sizes(linop, part, of_parts, linop.sizes(of_parts))
         if row.layouts:
             pairs = zip(row.layouts, parts, strict=True)
             parts = tuple([layout.fn(layout, part) for layout, part in pairs])
         axis = axis_of(row.position, dims_of(self.shape, side))
-        if row.is_new:
-            y = torch.stack(parts, axis)
-        else:
-            for number, (part, size) in enumerate(zip(parts, row.sizes, strict=True)):
-                if part.shape[axis] != size:
-                    raise ValueError(
-                        f"{self.signature}: block {number} must have {size} elements along "
-                        f"{self._dims[side]}, got shape {tuple(blocks[number].shape)}"
-                    )
-            y = torch.cat(parts, axis)
-        self._check_vector(y, side)
-        return y
+        for number, (part, size) in enumerate(zip(parts, row.sizes, strict=True)):
+            if not row.is_new and part.shape[axis] != size:
+                raise ValueError(
+                    f"{self.signature}: block {number} must have {size} elements along "
+                    f"{self._dims[side]}, got shape {tuple(blocks[number].shape)}"
+                )
+        try:
+            return torch.stack(parts, axis) if row.is_new else torch.cat(parts, axis)
+        except RuntimeError as error:
+            raise ValueError(
+                f"{self.signature}: blocks must have one shape except along {self._dims[side]}, "
+                f"and one device, got {[(tuple(b.shape), str(b.device)) for b in blocks]}"
+            ) from error
 
     def _divided_side(self, side: Side | None) -> Side:
         if side is None:
