@@ -15,12 +15,14 @@ from torch import Tensor, nn
 
 from linops_core import (
     FFT,
+    BlockDiag,
     Chain,
     Concat,
     Convolution,
     Crop,
     Dense,
     Diagonal,
+    HStack,
     Identity,
     NamedLinop,
     PadDim,
@@ -194,6 +196,14 @@ def test_zeros_beside_a_real_part_are_complex() -> None:
     x = torch.rand(4, dtype=torch.complex128)
     for linop, y in ((A, x), (A.H, x.real), (A.N, x)):
         torch.testing.assert_close(batch_linop(linop, {"N": 2})(y), linop(y))
+
+
+def test_zeros_that_are_added_to_a_real_part_vanish() -> None:
+    zero, real = Zero(("N",), ("M",), sizes={"N": 2, "M": 2}), RealPart(("M",))
+    row, x = HStack(zero, real, batch_dims=(), sizes={"M": 2}), torch.rand(4).to(torch.complex128)
+    torch.testing.assert_close(batch_linop(row, {"Columns": 2})(x), row(x))
+    diagonal = BlockDiag(real, real, batch_dims=(), sizes={"M": 2})
+    torch.testing.assert_close(batch_linop(diagonal, {"Columns": 2, "Rows": 1})(x), diagonal(x))
 
 
 def test_zeros_of_a_complex_operator_are_complex() -> None:

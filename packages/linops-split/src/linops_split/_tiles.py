@@ -122,11 +122,13 @@ class Tiles:
     def without_zeros(self) -> Tiles:
         """Return the table without zero parts; keep the first part if all are zero.
 
-        Beside a real part, zeros of a complex input make the output complex, so they stay.
+        Beside a real part, zeros of a complex input make the output complex, so they stay where no
+        other part is added to them.
         """
+        kept = {n for n, linop in enumerate(self.linops) if not acts_as(linop, Zero)}
         if not all(linop.is_complex_linear for linop in self.linops):
-            return self
-        parts = [part for part in self.parts if not acts_as(part.linop, Zero)]
+            kept.update(*(group for group in self.output.groups if not kept & {*group}))
+        parts = [part for number, part in enumerate(self.parts) if number in kept]
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 
     @cached_property
