@@ -92,12 +92,12 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     def blocks_of(self, x: Tensor) -> Tensor:
         """Return the blocks of an array: a view, unless there is a mask or blocks end outside."""
-        array, blocks = self._grid_axes if self._has_grid_as_input else self._grid_axes[::-1]
+        array, blocks = self.grid_axes if self._has_grid_as_input else self.grid_axes[::-1]
         return from_the_end(self._cut_out(to_the_end(x, array)), blocks)
 
     def array_of(self, x: Tensor) -> Tensor:
         """Return the array into which the blocks are summed."""
-        array, blocks = self._grid_axes if self._has_grid_as_input else self._grid_axes[::-1]
+        array, blocks = self.grid_axes if self._has_grid_as_input else self.grid_axes[::-1]
         return from_the_end(self._summed(to_the_end(x, blocks)), array)
 
     def _cut_out(self, x: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
     @staticmethod
     def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
         """Return an array times the number of blocks of each element."""
-        axes = linop._grid_axes[0 if linop._has_grid_as_input else 1]
+        axes = linop.grid_axes[0 if linop._has_grid_as_input else 1]
         x = to_the_end(summable(x), axes)
         return from_the_end(linop.counts(x) * x, axes)
 

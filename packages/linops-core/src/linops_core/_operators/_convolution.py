@@ -295,7 +295,7 @@ class Convolution(GridOperator[ExtendedAxis]):
 @shift_axes.register(Convolution)
 def _axes_of_rings(linop: Convolution) -> tuple[int, ...]:
     is_ring = linop.padding_mode == "circular" and all([axis.is_ring for axis in linop.axes])
-    return linop._grid_axes[linop.is_adjoint] if is_ring else ()
+    return linop.grid_axes[linop.is_adjoint] if is_ring else ()
 
 
 @method_of.register(Convolution)

@@ -65,12 +65,12 @@ class DCT(GridOperator[AxisMap]):
     @staticmethod
     def fn(linop: DCT, x: Tensor, /) -> Tensor:
         """Return the transform of x."""
-        return _along(cosine_transform, x, linop._grid_axes[0])
+        return _along(cosine_transform, x, linop.grid_axes[0])
 
     @staticmethod
     def adj_fn(linop: DCT, x: Tensor, /) -> Tensor:
         """Return the inverse transform of x."""
-        return _along(inverse_cosine_transform, x, linop._grid_axes[0])
+        return _along(inverse_cosine_transform, x, linop.grid_axes[0])
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

@@ -123,7 +123,7 @@ class FFT(GridOperator[AxisMap]):
     @staticmethod
     def normal_fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return s^2 N x."""
-        points = math.prod([x.shape[axis] for axis in linop._grid_axes[0]])  # a compiler traces it
+        points = math.prod([x.shape[axis] for axis in linop.grid_axes[0]])  # a compiler traces it
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
         return product_in_wide_dtype(scale, x)
 
@@ -131,7 +131,7 @@ class FFT(GridOperator[AxisMap]):
 
     def transform(self, transform: Callable[..., Tensor], x: Tensor, norm: str) -> Tensor:
         """Apply one of torch's transforms along the grid, between the shifts if centred."""
-        axes = self._grid_axes[0]
+        axes = self.grid_axes[0]
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x

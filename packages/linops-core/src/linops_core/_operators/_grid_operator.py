@@ -110,10 +110,13 @@ class GridOperator(SliceableLinop, Generic[Map]):
     why_mixed: ClassVar[str | None] = None
     """Why no dimension of the grid can be sliced, for operators that mix all of the grid."""
 
+    grid_axes: tuple[tuple[int, ...], tuple[int, ...]]
+    """The axes of the grid, and the axes of the result; behind a ``...`` they are negative."""
+
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
         super().__init__(shape)
         self._axes, self._is_free = tuple(axes), is_free
-        self._grid_axes = self._grid_axes_in(shape)
+        self.grid_axes = self._grid_axes_in(shape)
 
     @property
     def axes(self) -> Sequence[Map]:
@@ -127,26 +130,21 @@ class GridOperator(SliceableLinop, Generic[Map]):
         grids = self.grid_keys if self._is_axis_by_axis else self.grid_keys[:1]
         return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
-    @property
-    def grid_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The axes of the grid, and the axes of the result; behind a ``...`` they are negative."""
-        return self._grid_axes
-
     def gathered(self, x: Tensor) -> Tensor:
         """Return a view of an input of ``fn`` with the grid as its last axes."""
-        return to_the_end(x, self._grid_axes[0])
+        return to_the_end(x, self.grid_axes[0])
 
     def scattered(self, y: Tensor) -> Tensor:
         """Return a view of a result with the grid as last axes, in the order of the output."""
-        return from_the_end(y, self._grid_axes[1])
+        return from_the_end(y, self.grid_axes[1])
 
     def gathered_back(self, y: Tensor) -> Tensor:
         """Return a view of an input of ``adj_fn``; see ``gathered``."""
-        return to_the_end(y, self._grid_axes[1])
+        return to_the_end(y, self.grid_axes[1])
 
     def scattered_back(self, x: Tensor) -> Tensor:
         """Return a view of a result of ``adj_fn``; see ``scattered``."""
-        return from_the_end(x, self._grid_axes[0])
+        return from_the_end(x, self.grid_axes[0])
 
     def _grid_axes_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of the grid in the input, and the axes of the result in the output."""
@@ -180,7 +178,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and the axes of its grid there."""
-        return linked_copy(self, shape, _grid_axes=self._grid_axes_in(shape))
+        return linked_copy(self, shape, grid_axes=self._grid_axes_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; its length in the input if the sides differ."""

@@ -280,7 +280,7 @@ class Flip(Picking):
 
     def axes_for(self, x: Tensor) -> Sequence[PickedAxis]:
         """Return the maps along the last axes of x."""
-        first, _ = self._grid_axes
+        first, _ = self.grid_axes
         return self._axes or [_mirrored(size) for size in x.shape[x.ndim - len(first) :]]
 
 

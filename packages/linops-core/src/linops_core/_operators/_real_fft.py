@@ -100,7 +100,7 @@ class RealFFT(GridOperator[MixedAxis]):
     @staticmethod
     def fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return half the spectrum of Re x."""
-        axes, x = linop._grid_axes[0], _real_float(x)
+        axes, x = linop.grid_axes[0], _real_float(x)
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
@@ -112,7 +112,7 @@ class RealFFT(GridOperator[MixedAxis]):
     @staticmethod
     def adj_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return the real signal to which each k of the half spectrum contributes once."""
-        axes, n, norm = linop._grid_axes[1], linop.n_points, ADJOINT_NORM[linop.norm]
+        axes, n, norm = linop.grid_axes[1], linop.n_points, ADJOINT_NORM[linop.norm]
         (*others, last), y = axes, as_complex(x)
         if not y.numel():
             return y.real.index_select(last, torch.zeros(n, dtype=torch.long, device=y.device))
@@ -125,7 +125,7 @@ class RealFFT(GridOperator[MixedAxis]):
     @staticmethod
     def normal_fn(linop: RealFFT, x: Tensor, /) -> Tensor:
         """Return s^2 N / 2 times Re x plus its parts of k = 0 and, for even N, k = N / 2."""
-        axes, x = linop._grid_axes[0], _real_float(x)
+        axes, x = linop.grid_axes[0], _real_float(x)
         if not x.numel():
             return x
         points = math.prod([x.shape[axis] for axis in axes])

@@ -100,7 +100,7 @@ class StencilSums(GridOperator[SlicePair]):
     def _numbers(self) -> list[int]:
         """The axes of the grid, which follow the axis of the components."""
         shift = not self.shape.other_shapes["in_component"]
-        return [axis + shift if axis >= 0 else axis for axis in self._grid_axes[0]]
+        return [axis + shift if axis >= 0 else axis for axis in self.grid_axes[0]]
 
     def _forward(self, x: Tensor) -> Tensor:
         of, into = self.axis_dims[-1]
