@@ -83,6 +83,7 @@ from ._numbers import is_size as is_size
 if TYPE_CHECKING:
     from ._adapters._arrays import as_tensor as as_tensor
     from ._algebra._block_matrices._side_by_side import SideBySide as SideBySide
+    from ._kernels._correlate import fast_length as fast_length
     from ._kernels._interpolation._weights import beatty_beta as beatty_beta
     from ._operators._grid_names import checked_dims as checked_dims
     from ._operators._grid_operator import GridPart as GridPart
@@ -93,6 +94,7 @@ else:  # solvers of plain functions load no operators
         {
             "linops_core._adapters._arrays": "as_tensor",
             "linops_core._algebra._block_matrices._side_by_side": "SideBySide",
+            "linops_core._kernels._correlate": "fast_length",
             "linops_core._kernels._interpolation._weights": "beatty_beta",
             "linops_core._operators._grid_names": "checked_dims",
             "linops_core._operators._grid_operator": "GridPart MixedAxis",

@@ -158,7 +158,7 @@ def test_single_precision_stays_single() -> None:
 
 
 def test_lengths_of_transforms_have_small_factors_only() -> None:
-    assert [_correlate._fast_length(n) for n in (1, 7, 11, 13, 97, 257)] == [
+    assert [_correlate.fast_length(n) for n in (1, 7, 11, 13, 97, 257)] == [
         1, 8, 12, 15, 100, 270,
     ]  # fmt: skip
 
@@ -202,7 +202,7 @@ def test_a_transform_is_as_long_as_what_touches(
     by_transform = _correlate._by_transform
     monkeypatch.setattr(_correlate, "_by_transform", spy)
     correlated(torch.randn(axis.n_input), torch.randn(5), [axis], "fft")
-    assert lengths == [_correlate._fast_length(length)]
+    assert lengths == [_correlate.fast_length(length)]
 
 
 def test_a_direct_product_is_of_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def _touched(
     if _way(axes, dtype, method) == "fft":
         # Long enough that nothing wraps around into the output.
         lengths = [
-            _fast_length(max(n_in + before, n_out + taps - 1 - before))
+            fast_length(max(n_in + before, n_out + taps - 1 - before))
             for n_in, n_out, taps, before in axes
         ]
         shifts = [axis.before for axis in axes]
@@ -268,7 +268,7 @@ def _padded(weight: Tensor, axis: int, positions: Tensor, size: int) -> Tensor:
     return zeros.index_add(axis, positions, weight)
 
 
-def _fast_length(size: int) -> int:
+def fast_length(size: int) -> int:
     """Return the smallest length from ``size`` on that has no prime factor above 5."""
     while True:
         rest = size

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import beatty_beta
+from linops_core.siblings import beatty_beta, fast_length
 
 LEAST_OVERSAMPLING, _MOST_OVERSAMPLING = 1.125, 4.0
 _WIDTHS = range(2, 17)
@@ -156,7 +156,7 @@ def _coarsest_gridding(
             low = middle
     for axis, size in enumerate(sizes):
         for smaller in range(way.padded[axis] - 2, math.ceil(size * LEAST_OVERSAMPLING) - 1, -2):
-            if not _is_smooth(smaller):
+            if fast_length(smaller) > smaller:
                 continue
             padded = (*way.padded[:axis], smaller, *way.padded[axis + 1 :])
             tried = Gridding.of(sizes, padded, width)
@@ -169,15 +169,7 @@ def _coarsest_gridding(
 def padded_size(size: int, oversampling: float) -> int:
     """Return the smallest even size with no prime factor above 5 of ``oversampling * size``."""
     least = math.ceil(round(oversampling * size, 6))
-    return next(n for n in range(least + least % 2, 4 * least + 4, 2) if _is_smooth(n))
-
-
-@lru_cache(maxsize=4096)
-def _is_smooth(n: int) -> bool:
-    for factor in (2, 3, 5):
-        while n and n % factor == 0:
-            n //= factor
-    return n == 1
+    return 2 * fast_length(-(-least // 2))
 
 
 def deapodisation(

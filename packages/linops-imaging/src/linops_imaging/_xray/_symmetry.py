@@ -183,7 +183,8 @@ def _shared_views(
 
 def planned_views(beam: Beam, sizes: Sequence[int]) -> SharedViews | None:
     """Return what memory planning must know of the angles of a beam with values."""
-    shared = _views_alike(beam, sizes, torch.float32)
+    is_fixed = images_and_beam_are_fixed(beam.angles, beam)
+    shared = _views_alike(beam, sizes, torch.float32) if is_fixed else None
     if shared is None:
         return None
     axes = axes_of_rows(beam._replace(angles=shared.angles.to(beam.angles.device)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from nameddim import NamedDimension
 
 from .._checks import sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
-from ._rays import Beam, Number, images_and_beam_are_fixed
+from ._rays import Beam, Number
 from ._symmetry import (
     SharedViews,
     back_projection_by_symmetry,
@@ -64,12 +65,11 @@ class XRayTransform(LineIntegrals):
 
         Memory is planned with angles that have no values: it needs to know which views are alike.
         """
-        other, beam = super().with_weights(change), self.beam()
-        if images_and_beam_are_fixed(beam.angles, beam) and can_read_values(beam.angles):
-            known = planned_views(beam, self.grid_size)
-        else:
-            known = self._known_views
-        vars(other)["_known_views"] = known
+        other = cast(XRayTransform, super().with_weights(change))
+        if not can_read_values(other.angles):
+            has_values = can_read_values(self.angles)
+            known = planned_views(self.beam(), self.grid_size) if has_values else self._known_views
+            vars(other)["_known_views"] = known
         return other
 
     @abstractmethod
