@@ -97,6 +97,13 @@ def test_what_is_not_alike_is_refused_with_the_checks_of_torch(ended: dict[str, 
     assert refused.said == [f"rank {rank} is done\n" for rank in range(2)]
 
 
+def test_networks_with_an_operator_are_trained(ended: dict[str, Ended]) -> None:
+    """By DistributedDataParallel and by FSDP2, as in one process."""
+    networks = ended["networks"]
+    assert networks.codes == [0, 0], networks.complaints
+    assert networks.said == [f"rank {rank} is done\n" for rank in range(2)]
+
+
 @pytest.mark.parametrize("fault", ["killed", "hangs"])
 def test_a_fault_of_one_rank_is_an_error_on_the_others(ended: dict[str, Ended], fault: str) -> None:
     """It names the operator, the rank and the step; the ranks end by themselves."""

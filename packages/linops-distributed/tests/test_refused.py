@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Stack
+from linops_core import FFT, Dense, Diagonal, NamedLinop, Roll, Scalar, SplitError, Stack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 from linops_multigpu import BatchSpec
@@ -124,12 +124,16 @@ def test_another_operator_on_one_rank(two: Ranked, other: Callable[[], NamedLino
         assert "on rank 0" in str(error) and "on rank 1" in str(error)
 
 
-@pytest.mark.parametrize("what", ["placement", "ordered", "option"])
+@pytest.mark.parametrize("what", ["placement", "ordered", "option", "number", "axis"])
 def test_other_arguments_on_one_rank(two: Ranked, what: str) -> None:
     def program(rank: int) -> None:
         A: NamedLinop = Dense(torch.ones(4, 4), ("M", "N"), ("N",), ("M",))
         if what == "option":
             A = FFT(1, batch_shape=("N",), norm="ortho" if rank else "backward")
+        elif what == "number":
+            A = Scalar(2j if rank else 1j, ("N",))
+        elif what == "axis":
+            A = Roll(("Nx",), (1 + rank,), {"Nx": 4}, shape=("N", "Nx"))
         dim = ("M" if rank else "N") if what == "placement" else "N"
         ordered = what == "ordered" and rank == 1
         distribute_linop(A, two.mesh(r=2), {dim: "r"}, ordered=ordered, sizes={"N": 4})
@@ -343,6 +347,8 @@ def made_by(two: Ranked) -> DistributedLinop:
         (lambda A: A(torch.ones(4)), ValueError, "N must have size 2, got 4"),
         (lambda A: A.split(A, {"N": slice(0, 1)}), SplitError, "distributed over ranks"),
         (lambda A: torch.vmap(A)(torch.ones(3, 2)), NotImplementedError, "over ranks it must be"),
+        (lambda A: A.to_dense(), NotImplementedError, "vectors must be whole for to_dense"),
+        (lambda A: (2 * A.N).to_scipy(), NotImplementedError, "must be whole for to_scipy"),
         (pickle.dumps, TypeError, "must stay in their process"),
     ],
 )

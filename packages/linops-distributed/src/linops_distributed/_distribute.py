@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from re import sub
 from typing import cast
 
 from torch.distributed.device_mesh import DeviceMesh
@@ -300,9 +301,11 @@ def _signature(linop: NamedLinop) -> list[object]:
                 if t is not None
             ]
             options = [
-                (name, value)
+                # Text without addresses, because axes of users may be of any class.
+                (name, sub(" at 0x[0-9a-f]+", "", str(value)))
                 for name, value in sorted(vars(module).items())
-                if isinstance(value, (str, int, float)) and name != "_has_relatives"
+                if (isinstance(value, (str, int, float, complex)) and name != "_has_relatives")
+                or name == "_axes"  # such as the distance of a Roll
             ]
             sizes = module.sizes("input"), module.sizes("output")
             signature.append((type(module).__name__, module.signature, sizes, weights, options))

@@ -17,7 +17,7 @@ import torch._dynamo  # torch imports it late
 
 import linops_distributed.testing.strategies  # noqa: F401  # imported once, for all ranks
 
-GROUPS = {"laws": 4, "refused": 2, "killed": 3, "hangs": 3, "threads": 1}
+GROUPS = {"laws": 4, "refused": 2, "networks": 2, "killed": 3, "hangs": 3, "threads": 1}
 SLEEPS = ("hangs", 1)  # a rank that is there until it is killed
 
 torch.testing.assert_close(torch.ones(1), torch.ones(1))  # it imports much at its first call

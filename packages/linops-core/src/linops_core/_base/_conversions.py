@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from ._dimensions import DimensionedModule
+from ._dimensions import SIDES, DimensionedModule
 from ._sizes import input_space
+from ._totals import totals_of
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -71,6 +72,8 @@ class Conversions(DimensionedModule):
         ValueError
             If the size of an input dimension is not known, if both ``sizes`` and ``like`` are
             given, or if the operator is linear over the reals only: use its :class:`RealForm`.
+        NotImplementedError
+            If the operator works on parts of vectors, over several processes.
 
         Examples
         --------
@@ -133,6 +136,8 @@ class Conversions(DimensionedModule):
         ValueError
             If the size of a dimension is not known, weights are on several devices, or the operator
             is linear over the reals only; take its :class:`RealForm`.
+        NotImplementedError
+            If the operator works on parts of vectors, over several processes.
 
         Examples
         --------
@@ -154,4 +159,10 @@ def check_has_matrix(linop: DimensionedModule, what: str) -> None:
             f"{linop.signature}: the operator must be linear over complex numbers for {what}, "
             "got one that is linear over the reals only; take its RealForm, which acts on "
             "real and imaginary parts"
+        )
+    of_sides = [totals_of(linop, side) for side in SIDES]
+    if any(totals is not None and totals.cut for totals in of_sides):
+        raise NotImplementedError(
+            f"{linop.signature}: vectors must be whole for {what}, got an operator over several "
+            "processes that have parts of them; take the operator that was distributed"
         )

@@ -34,8 +34,6 @@ class OperatorSteps:
 
     whole: NamedLinop
     steps: Steps
-    placement: Cuts
-    """The placement, completed."""
     lengths: Mapping[NamedDimension, int]
 
     def sizes_in(self, work: LocalWork) -> Sizes:
@@ -62,13 +60,13 @@ def operator_steps(
     steps = steps_of(works, every, lengths, mesh, placement)
     if len(steps) == 1:
         only = LocalWork((whole,), placement, works[0].source)
-        return OperatorSteps(whole, [only], placement, {**lengths, **sizes})
+        return OperatorSteps(whole, [only], {**lengths, **sizes})
     for dim in placement:
         if not any(dim in work.cuts for work in works):
             raise SplitError(
                 f"{whole.signature}: placement must name dimensions of the operator, got {dim}"
             )
-    return OperatorSteps(whole, steps, every, {**lengths, **sizes})
+    return OperatorSteps(whole, steps, {**lengths, **sizes})
 
 
 def shares_of_all(
