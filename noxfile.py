@@ -190,6 +190,7 @@ def conventions(session: nox.Session) -> None:
     others = ["dask", "ducc0", "einx", "nibabel", "obspy", "pyfaust", "pyxu", "safetensors"]
     others += ["tensorly", "xarray"]
     others += ["matfree", "monai", "mpi4py", "mpich", "mrzerocore", "nufftax", "proxop", "pygsp"]
+    others += ["pypulseq"]
     others += ["spgl1", "torchoptics"]
     others += ["algotom", "cvxpy", "kornia", "lightpipes", "mahotas", "nifty8", "phantominator"]
     others += ["poppy", "svmbir"]

@@ -51,7 +51,8 @@ def makespans() -> None:
                 world.synchronize()
                 world.set_cost(copy=COPY, kernel=KERNEL)
                 B(x)
-                total, busy = world.makespan(), world.busiest()[1]
+                times = world.timeline()
+                total, busy = times.makespan, max(times.busy.values())
             least = COPY + busy + COPY
             work = f"{n_devices} devices, {n_tiles} tiles"
             bound = "the least: first copy, kernels, last copy"

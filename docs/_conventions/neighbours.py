@@ -120,3 +120,47 @@ def mrinufft_density() -> str:
     sums = voronoi(locs).sum(), cell_count(locs, (16, 16)).sum()
     assert abs(sums[1] - 1) < 1e-6 and sums[0] > 1e4
     return "the sum of the second is 1, that of the first 9e4 for 8 spokes of 16 points"
+
+
+@row(
+    SECTION,
+    "mri-nufft",
+    guess="off-resonance multiplies by exp(-2 pi i f t), as in the papers",
+    here="`mri.TimeSegments(F, field_map, times)`, with the same sign",
+)
+def mrinufft_off_resonance() -> str:
+    from mrinufft.operators.interfaces.finufft import MRIfinufft
+    from mrinufft.operators.off_resonance import MRIFourierCorrected
+
+    F = MRIfinufft(np.zeros((3, 2), np.float32), (4, 4), n_coils=1)
+    field, times = np.full((4, 4), 100, np.float32), np.array([0, 1e-3, 2e-3], np.float32)
+    A = MRIFourierCorrected(F, b0_map=field, readout_time=times)
+    ones = np.ones((1, 1, 4, 4), np.complex64)
+    assert np.allclose(np.angle(A.op(ones) / F.op(ones)), 2 * np.pi * 100 * times, atol=1e-4)
+    return "by exp(2 pi i f t)"
+
+
+@row(
+    SECTION,
+    "pypulseq",
+    guess="`calculate_kspace` has (samples, 3); 8 samples of a readout are -4, ..., 3",
+    here="`trajectories.convert(torch.as_tensor(k[:2].T), 'cycles/length', 8, fov=fov)`, a `NUFFT`",
+)
+def pypulseq_locations() -> str:
+    import pypulseq
+
+    fov, n = 0.2, 8
+    scanner = pypulseq.Opts(max_grad=28, grad_unit="mT/m", max_slew=150, slew_unit="T/m/s")
+    read = pypulseq.make_trapezoid("x", flat_area=n / fov, flat_time=8e-4, system=scanner)
+    before = pypulseq.make_trapezoid("x", area=-read.area / 2, duration=4e-4, system=scanner)
+    adc = pypulseq.make_adc(n, duration=read.flat_time, delay=read.rise_time, system=scanner)
+    sequence = pypulseq.Sequence(scanner)
+    pulse = pypulseq.make_block_pulse(0.1, duration=1e-4, system=scanner, use="excitation")
+    for blocks in ((pulse,), (before,), (read, adc)):
+        sequence.add_block(*blocks)
+    k = sequence.calculate_kspace()[0]
+    assert k.shape == (3, n) and np.allclose(k[0] * fov, np.arange(n) - 3.5)
+    return (
+        "(3, samples) in 1 / m; after a prephaser of half the area, -3.5, ..., 3.5: an FFT turns "
+        "the phase of the image by half a turn across it"
+    )

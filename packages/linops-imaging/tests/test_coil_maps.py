@@ -395,7 +395,7 @@ def test_a_slice_without_maps_is_zero_and_named(air: float) -> None:
         assert not maps[1].any() and torch.equal(maps[0], walsh(kspace, "C", XY))
 
 
-@pytest.mark.parametrize("n_calibration", [6, 7, 8, 9])
+@pytest.mark.parametrize("n_calibration", [6, 7, 8, 9, 10])
 def test_few_calibration_lines_give_maps(n_calibration: int) -> None:
     """BART's maps with ``-c 0`` are as near to the true ones: 0.989 to 0.998 on average."""
     kspace, true, head = scan(4, (64, 64))

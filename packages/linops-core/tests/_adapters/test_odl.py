@@ -81,6 +81,18 @@ def test_the_adjoint_is_that_of_sums_without_weights(is_complex: bool) -> None:
     assert A.name == "Matrix" and from_odl(source(), ("N", "K"), ("M",), "Mine").name == "Mine"
 
 
+def test_an_operator_that_is_zero_has_an_adjoint_of_zeros() -> None:
+    spaces = [Space(shape=shape, dtype=np.dtype("float64")) for shape in ((2, 3), (4,))]
+    A = from_odl(Matrix(0 * MATRIX, *spaces), ("M", "N"), ("K",))
+    assert A.H(torch.ones(4)).tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_an_adjoint_that_is_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="from_odl: the adjoint of the operator must be a multipl"):
+        from_odl(source(adjoint=0 * MATRIX.T), ("M", "N"), ("K",))
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(TypeError, match=r"from_odl: the operator must be an odl\.Operator, got"):
         from_odl(3, ("N",), ("M",))

@@ -19,6 +19,7 @@ from linops_core import (
     Identity,
     NamedLinop,
     Normal,
+    RealPart,
     Scalar,
     Zero,
 )
@@ -135,6 +136,8 @@ def test_zeros_take_the_whole_chain_with_them() -> None:
     whole = A @ zero
     assert isinstance(whole, Zero) and (whole.size("K"), whole.size("M")) == (2, 3)
     assert torch.equal(whole.to_dense(), torch.zeros(3, 2, dtype=torch.complex128))
+    real, x = RealPart(("N",)) @ zero, torch.ones(2, dtype=torch.complex128)
+    assert real(x).dtype is Chain(zero, RealPart(("N",)))(x).dtype is torch.float64
     unknown = FFT(1, (), (("N",), ("M",))) @ Zero(("K",), ("N",), sizes={"K": 2})
     assert isinstance(unknown, Chain)
     assert isinstance(Diagonal(torch.ones(4), ("M",)) @ unknown, Zero)

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Identity, NamedLinop, SliceableLinop
-from linops_core.siblings import check_integer, check_real
+from linops_core.siblings import aligned, check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from ._checks import check_finite, one_for_each
@@ -128,14 +128,6 @@ class LinePhase(SliceableLinop):
         middle = n_readout // 2
         at = torch.arange(-middle, n_readout - middle, device=is_reversed.device)
         self.register_weight("positions", at, "readout")
-        named = [dim for dim in whole if dim != ELLIPSES]
-        self._alignments = {
-            key: (
-                [key_dims.index(dim) for dim in named if dim in key_dims],
-                tuple(slice(None) if dim in key_dims else None for dim in named),
-            )
-            for key, key_dims in keys.items()
-        }
 
     @staticmethod
     def fn(linop: LinePhase, x: Tensor, /) -> Tensor:
@@ -160,8 +152,8 @@ class LinePhase(SliceableLinop):
         return torch.complex(angle.cos(), angle.sin()).to(dtype)
 
     def _aligned(self, name: str, key: str) -> Tensor:
-        order, index = self._alignments[key]
-        return self.weight_part(name).double().permute(order)[index]
+        dims, names = self.shape.other_shapes[key], self.ishape
+        return aligned(self.weight_part(name).double(), dims, names, len(names))
 
 
 def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:

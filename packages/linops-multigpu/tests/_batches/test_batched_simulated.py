@@ -583,7 +583,7 @@ def test_devices_work_while_vectors_travel(base: str, devices: list[str]) -> Non
         B(x)
         world.synchronize()
         # The first input, then work without a pause, then the last result.
-        assert world.makespan() == 1 + 2 * 8 / len(devices) + 1
+        assert world.timeline().makespan == 1 + 2 * 8 / len(devices) + 1
 
 
 @on_both_bases

@@ -172,7 +172,7 @@ def test_devices_compute_while_they_copy() -> None:
             sent.append(issue(x, *ends("sim:0", "sim:1")))
             sent[-1].receive().sin()
             x.sin()
-        assert world.makespan() <= 7e-3
+        assert world.timeline().makespan <= 7e-3
 
 
 def test_links_that_corrupt_are_found_out_and_not_used(caplog: pytest.LogCaptureFixture) -> None:

@@ -232,8 +232,8 @@ def test_weights_that_train_cost_no_time_and_no_transfers_forward(
             y = B(x)
             world.synchronize()
             assert y.requires_grad is is_trained
-            results.append((world.makespan(), sorted(world.moved)))
-            assert world.makespan() == 1 + 2 * -(-8 // n_devices) + 1
+            results.append((world.timeline().makespan, sorted(world.moved)))
+            assert world.timeline().makespan == 1 + 2 * -(-8 // n_devices) + 1
             del B, x, y
     assert results[0] == results[1]
 

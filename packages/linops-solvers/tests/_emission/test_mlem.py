@@ -303,3 +303,10 @@ def test_what_is_no_emission_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_without_a_tolerance_all_steps_are_done_in_half_precision() -> None:
+    matrix = torch.tensor([[1.0, 0.9], [0.8, 1.0]], dtype=torch.bfloat16)
+    A, record = Dense(matrix, ("M", "N"), ("N",), ("M",)), Record()
+    mlem(A, torch.tensor([3.0, 4.0], dtype=torch.bfloat16), max_num_iters=60, callback=record)
+    assert record.reason is StopReason.MAX_ITERATIONS

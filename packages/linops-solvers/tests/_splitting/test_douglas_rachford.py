@@ -12,6 +12,7 @@ from linops_solvers import (
     fista,
     l1_ball,
     l2_squared,
+    no_penalty,
     simplex,
     soft_threshold,
 )
@@ -72,3 +73,10 @@ def test_a_relaxation_that_is_too_large_is_refused() -> None:
         douglas_rachford(box(), box(), torch.ones(1), relaxation=2.0)
     with pytest.raises(ValueError, match=r"what proximal_g returns must have the shape"):
         douglas_rachford(box(), lambda z, t: z[:1], torch.ones(2))
+
+
+def test_half_precision_does_not_end_slow_steps() -> None:
+    g, record = l2_squared(torch.tensor([0.02, 0.1]), 3.0), Record()
+    zeros = torch.zeros(2, dtype=torch.float16)
+    x = douglas_rachford(g, no_penalty(), zeros, 2000, callback=record)
+    assert record.reason is StopReason.ROUNDING and 2.9 < float(x.min()) <= 3

@@ -1,16 +1,20 @@
 """The proximal gradient method and split Bregman: what they share with FISTA and ADMM."""
 
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linops_core import Dense
+from linops_core import Dense, Diagonal
 from linops_solvers import (
     Record,
     StopReason,
     admm,
     fista,
     l0,
+    no_penalty,
     proximal_gradient,
     soft_threshold,
     split_bregman,
@@ -84,3 +88,24 @@ def test_split_bregman_is_admm_with_a_fixed_weight(
     slope = -(matrix.mH @ (matrix @ result - y)) / 0.3
     p = torch.linalg.lstsq(L.H.to_dense(dtype=dtype), slope.unsqueeze(-1)).solution
     assert float(p.abs().max()) <= 1 + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "solver", "largest"),
+    [
+        (torch.float16, proximal_gradient, 8e-3),
+        (torch.bfloat16, proximal_gradient, 6e-2),
+        (torch.float16, fista, 2e-3),
+        (torch.bfloat16, fista, 5e-2),
+    ],
+)
+def test_half_precision_does_not_end_slow_steps(
+    dtype: torch.dtype, solver: Any, largest: float
+) -> None:
+    """Steps that are smaller than the rounding of A still add up."""
+    weights = torch.tensor([1.0, 0.5, 0.25, 0.2], dtype=dtype)
+    record, wanted = Record(), 1 / weights.double()
+    y, A = torch.ones(4, dtype=dtype), Diagonal(weights, ("N",))
+    x = solver(A, y, no_penalty(), max_num_iters=2000, callback=record)
+    assert record.reason is StopReason.ROUNDING
+    assert (x.double() - wanted).norm() < largest * wanted.norm()

@@ -144,6 +144,30 @@ def test_what_convolutions_of_planes_allocate_inside_is_known(
     assert result == pytest.approx(measured, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("ndim", "channels", "is_last", "taps"),
+    [
+        *[(2, 1, False, 5), (2, 2, True, 3), (2, 24, True, 5), (2, 2, False, 9)],
+        *[(3, 1, False, 5), (3, 2, True, 3), (3, 24, True, 5), (3, 2, False, 9)],
+        *[(1, 2, False, 15), (1, 16, False, 31)],
+    ],
+)
+def test_what_other_convolutions_of_planes_allocate_inside_is_known(
+    ndim: int, channels: int, is_last: bool, taps: int
+) -> None:
+    convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[ndim - 1]
+    x = torch.randn(1, channels, *(16,) * ndim)
+    if is_last:
+        x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+    kernel = torch.randn(channels, 1, *(taps,) * ndim)
+
+    def work(x: Tensor, kernel: Tensor) -> Tensor:
+        return convolve(x, kernel, padding=taps // 2, groups=channels)
+
+    result, measured = predicted(work, x, kernel), allocated(lambda: work(x, kernel))
+    assert result == pytest.approx(measured, rel=0.15)
+
+
 MAPS = complex_noise(8, 64, 64)
 IMAGE = ("Nx", "Ny")
 COILS = Dense(MAPS, ("C", *IMAGE), IMAGE, ("C", *IMAGE))

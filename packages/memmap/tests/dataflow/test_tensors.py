@@ -96,7 +96,7 @@ def test_views_of_different_tensors_never_overlap() -> None:
 def test_a_view_that_leaves_its_tensor_is_refused(
     offset: int, shape: tuple[int, ...] | None, stride: tuple[int, ...] | None
 ) -> None:
-    with pytest.raises(ValueError, match=r"view v: every element must lie in Tensor\('A'"):
+    with pytest.raises(ValueError, match=r"view v: .* every element must lie in Tensor\('A'"):
         TensorView("v", Tensor("A", (4, 4)), offset, shape, stride)
 
 
@@ -110,7 +110,7 @@ def test_an_empty_view_may_start_anywhere() -> None:
 def test_sizes_and_strides_that_make_no_view_are_refused(
     shape: tuple[int, ...], stride: tuple[int, ...]
 ) -> None:
-    with pytest.raises(ValueError, match="view v: every element must lie in"):
+    with pytest.raises(ValueError, match=r"view v: .* every element must lie in"):
         TensorView("v", Tensor("A", (4, 4)), 0, shape, stride)
 
 
@@ -146,21 +146,21 @@ def test_a_view_cannot_be_changed(name: str) -> None:
 
 
 def test_a_tensor_of_negative_size_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Tensor A: sizes must not be negative, got \(2, -1\)"):
+    with pytest.raises(ValueError, match=r"Tensor A: shape must .* from 0 on, got \(2, -1\)"):
         Tensor("A", (2, -1))
 
 
 @pytest.mark.parametrize("shape", [3, (2.0,), None])
 def test_a_shape_of_no_integers_is_refused(shape: Any) -> None:
-    with pytest.raises(TypeError, match="Tensor A: shape must be made of integers, got"):
+    with pytest.raises(TypeError, match="Tensor A: shape must be made of integers from 0 on, got"):
         Tensor("A", shape)
 
 
 @pytest.mark.parametrize(
-    ("what", "entries"), [("offset", (0.5,)), ("shape", (0, 4)), ("stride", (0, (2,), (1.0,)))]
+    "entries", [(0.5,), ("1",), (0, 4), (0, (2.0,)), (0, (2,), (1.0,)), (0, (2,), ("1",))]
 )
-def test_a_view_of_no_integers_is_refused(what: str, entries: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match=f"view v: {what} must be made of integers, got"):
+def test_a_view_of_no_integers_is_refused(entries: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="view v: offset, shape and stride must be integers"):
         TensorView("v", Tensor("A", (4,)), *entries)
 
 

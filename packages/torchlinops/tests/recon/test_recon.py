@@ -218,6 +218,15 @@ def test_maps_are_made_from_the_centre_of_k_space(calibration: int | None) -> No
     assert (result.abs() - wanted.abs())[inside].norm() < 0.1 * wanted[inside].norm()
 
 
+@pytest.mark.parametrize("n", [(32, 7), (6, 32)])
+def test_maps_are_made_for_short_axes(n: tuple[int, int]) -> None:
+    head, maps = tl.phantoms.shepp_logan(n), tl.phantoms.CoilSeries.around(4).on_grid(n)
+    kspace = tl.FFT(2, centered=True)(maps * head)
+    result = recon.sense(kspace, ("C", "Kx", "Ky"))
+    wanted = head * maps.norm(dim=0)
+    assert (result.abs() - wanted.abs()).norm() < 0.01 * wanted.norm()
+
+
 def test_frames_share_the_maps_of_their_mean() -> None:
     _, kspace, _ = dynamic_scan()
     L, S = recon.low_rank_plus_sparse(kspace, ("T", "C", "Kx", "Ky"), max_num_iters=5, tol=0)

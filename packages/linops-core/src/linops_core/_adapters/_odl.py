@@ -114,7 +114,7 @@ def from_odl(
         raise ValueError(f"from_odl: the operator must be linear, got {operator!r:.200}")
     lengths = tuple(operator.domain.shape), tuple(operator.range.shape)
     factors = [_measured(operator, lengths, seed) for seed in (0, 1)]
-    if abs(factors[1] - factors[0]) > 1e-3 * abs(factors[0]):
+    if not abs(factors[1] - factors[0]) <= 1e-3 * abs(factors[0]):  # also for NaN
         raise ValueError(
             "from_odl: the adjoint of the operator must be a multiple of the adjoint, got "
             f"<A x, y> / <x, A* y> of {factors[0]:.4g} and {factors[1]:.4g}; use an operator of "
@@ -148,7 +148,7 @@ def _applied(function: Any, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _measured(operator: Any, lengths: Sequence[Sequence[int]], seed: int) -> complex:
-    """Return <A x, y> / <x, A* y> for random arrays."""
+    """Return <A x, y> / <x, A* y> for random arrays, 1 if both are zero."""
     numpy = optional_module("numpy", "from_odl")
     generator = torch.Generator().manual_seed(seed)
     spaces = operator.domain, operator.range
@@ -161,7 +161,8 @@ def _measured(operator: Any, lengths: Sequence[Sequence[int]], seed: int) -> com
         for shape, space in zip(lengths, spaces, strict=True)
     )
     forward = numpy.vdot(_applied(operator, x), y)
-    return complex(forward / numpy.vdot(x, _applied(operator.adjoint, y)))
+    back = numpy.vdot(x, _applied(operator.adjoint, y))
+    return 1.0 if forward == back else complex(forward / back)
 
 
 def _forward(source: _Weighted, X: NDArray[Any]) -> Any:

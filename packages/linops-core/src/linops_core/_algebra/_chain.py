@@ -224,8 +224,12 @@ def compose(*linops: NamedLinop) -> NamedLinop:
 def _without_zeros(
     operands: Sequence[NamedLinop], composition: CompositionDims
 ) -> NamedLinop | None:
-    """Return the Zero for a chain that contains one, if all sizes are known."""
-    if not any(acts_as(linop, Zero) for linop in operands):
+    """Return the Zero for a chain that contains one, if all sizes are known.
+
+    Not with a real part, which returns zeros of another dtype.
+    """
+    has_zero = any(acts_as(linop, Zero) for linop in operands)
+    if not has_zero or not all(linop.is_complex_linear for linop in operands):
         return None
     zero = Zero.like(chain_without_check(operands, composition, False))
     return zero if zero is not None and zero.is_complete else None

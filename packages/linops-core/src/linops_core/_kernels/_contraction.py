@@ -197,3 +197,11 @@ def axes_along(source: str, target: str) -> Axes:
             index.pop(0)  # leading axes are added by broadcasting
     is_new = any(not isinstance(item, slice) for item in index)
     return Axes(permutation, tuple(index) if is_new else None, len(target.replace(_REST, "")))
+
+
+def aligned(x: Tensor, dims: Sequence[str], names: Sequence[str], ndim: int) -> Tensor:
+    """Return a view of x, with these dims, that broadcasts against a tensor of ``ndim`` axes.
+
+    ``names`` are those of the axes of that tensor, with ``...`` for any number of them.
+    """
+    return axes_along(*letters_of(dims, names)).view(x, ndim)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from ._tracing import is_differentiated
+
 # A table, because compilers do not support dtype.to_complex().
 _COMPLEX = {
     torch.float16: torch.complex32,
@@ -76,7 +78,7 @@ def at_least_single(dtype: torch.dtype) -> torch.dtype:
 def product_in_wide_dtype(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -> Tensor:
     """Return weight times x; products of integers are int64, those with bools keep the dtype.
 
-    The product is written to ``out`` if that has its shape and dtype and autograd does not record.
+    The product is written to ``out`` if that has its shape and dtype and autograd does not follow.
     """
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
@@ -89,8 +91,8 @@ def product_in_wide_dtype(weight: Tensor | complex, x: Tensor, out: Tensor | Non
 
 
 def _fits(out: Tensor, weight: Tensor, x: Tensor) -> bool:
-    is_followed = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    return not is_followed and x.shape == out.shape and torch.result_type(weight, x) == out.dtype
+    is_new = not is_differentiated(x, weight)
+    return is_new and x.shape == out.shape and torch.result_type(weight, x) == out.dtype
 
 
 def _is_integer(weight: Tensor | complex) -> bool:

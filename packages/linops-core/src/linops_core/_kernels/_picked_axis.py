@@ -109,15 +109,17 @@ def _moved(
 ) -> Tensor:
     """Return the part ``reads`` of x, at the places ``writes`` of a tensor of zeros."""
     source: Any = (..., *reads)
-    part: Tensor = x[source]
+    pairs = zip(reads, x.shape[x.ndim - len(axes) :], strict=True)
+    is_whole = all([(read.start, read.stop, read.step) == (0, n, 1) for read, n in pairs])
+    part: Tensor = x if is_whole else x[source]  # a batch of gradients has no slices of all
     if mirrored := [number for number, axis in enumerate(axes, -len(axes)) if axis.step < 0]:
         part = part.flip(mirrored)
     batch = part.shape[: part.ndim - len(axes)]
     if part.shape[len(batch) :] == tuple(lengths):
         return part
     if all([piece.step in (None, 1) for piece in writes]):
-        pairs = zip(writes[::-1], lengths[::-1], strict=True)  # the last axis comes first
-        return torch.constant_pad_nd(part, [n for p, m in pairs for n in (p.start, m - p.stop)])
+        ends = zip(writes[::-1], lengths[::-1], strict=True)  # the last axis comes first
+        return torch.constant_pad_nd(part, [n for p, m in ends for n in (p.start, m - p.stop)])
     whole = part.new_zeros(*batch, *lengths)
     target: Any = (..., *writes)
     whole[target] = part

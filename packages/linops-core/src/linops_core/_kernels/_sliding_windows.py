@@ -141,10 +141,14 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
         target, part = whole, blocks
         for number in reversed(range(ndim)):
             axis, step = n_batch + number, kinds[number] * strides[number]
-            part = part[(slice(None),) * axis + (slice(chosen[number], None, kinds[number]),)]
+            if kinds[number] > 1:  # else it is all, which a batch of gradients cannot slice
+                part = part[(slice(None),) * axis + (slice(chosen[number], None, kinds[number]),)]
             first = starts[number] + windows[number].offset + chosen[number] * strides[number]
             # Not unfold: compiled code loses what is written into such a view.
-            cells = target.narrow(axis, first, part.shape[axis] * step).unflatten(axis, (-1, step))
+            cells = target.narrow(axis, first, part.shape[axis] * step)
+            cells = cells.view(
+                *cells.shape[:axis], part.shape[axis], step, *cells.shape[axis + 1 :]
+            )
             target = cells.narrow(axis + 1, 0, windows[number].length)
         counts = range(n_batch, target.ndim, 2)
         target = target.permute(*range(n_batch), *counts, *(at + 1 for at in counts))

@@ -190,12 +190,13 @@ def espirit(
         calibration = _calibration(batches[at], region)
         reference = principal_component(coil_gram("espirit", calibration)).to(kspace.dtype)
         kernels = _kernels(calibration, kernel, threshold)
-        if crop and len(kernels) == n_patches < kernels[0].numel():
+        is_short = any(lines < 2 * length for lines, length in zip(region, kernel, strict=True))
+        if crop and (is_short or len(kernels) == n_patches < kernels[0].numel()):
             warnings.warn(
-                f"espirit: the {n_patches} patches of the calibration region must not all be "
-                "independent, got some that are: there are too few to span their space, so that "
-                f"the eigenvalues are too small, and crop={crop:g} makes maps zero; give "
-                "espirit a larger n_calibration, a smaller kernel_size, or crop=0",
+                f"espirit: the {n_patches} patches of the calibration region must span their "
+                f"space, got too few of size {kernel} in {region} points: the eigenvalues are too "
+                f"small, and crop={crop:g} makes maps zero; give espirit a larger n_calibration, "
+                "a smaller kernel_size, or crop=0",
                 stacklevel=5,  # past `each_element`, `espirit` and no_grad
             )
         small = _small_images(kernels)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop
-from nameddim import ELLIPSES, NamedDimension, NamedShape
+from linops_core.siblings import aligned
+from nameddim import NamedDimension, NamedShape
 
 
 class PhaseEvolution(SliceableLinop):
@@ -78,13 +79,8 @@ class PhaseEvolution(SliceableLinop):
         angle = 2 * math.pi * field.to(dtype)
         decay = -self.weight_part("r2_star").to(dtype) if self._decays else torch.zeros_like(angle)
         dims = self.shape.other_shapes["field_dims"]
-        order = sorted(range(len(dims)), key=lambda axis: names.index(dims[axis]))
-        rate = torch.complex(decay, angle).permute(order)
-        n_more = like.ndim - len(names) + 1  # axes of a "..."
-        index: list[slice | None] = []
-        for dim in names:
-            index += [slice(None)] if dim in dims else [None] * (n_more if dim == ELLIPSES else 1)
-        rate = rate[tuple(index)]
+        rate = aligned(torch.complex(decay, angle), dims, names, like.ndim)
+        rate = rate[(None,) * (like.ndim - rate.ndim)]  # factors are stacked along a first axis
         n_times = len(times)
         factor = torch.exp(rate * times[0])
         step = torch.exp(rate * (times[1] - times[0])) if n_times > 1 else factor

@@ -13,7 +13,7 @@ from linops_core import Dense, NamedLinop, Wrapper
 from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
-from .._checks import check_real_tensor
+from .._checks import check_finite, check_real_tensor
 from .._some_at_a_time import AT_ONCE, some_at_a_time
 from ._phase_evolution import PhaseEvolution
 
@@ -260,8 +260,7 @@ def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
 
 def _check_map(name: str, values: Tensor) -> None:
     check_real_tensor("TimeSegments", name, values)
-    if not values.isfinite().all():
-        raise ValueError(f"TimeSegments: {name} must be finite, got values that are not")
+    check_finite("TimeSegments", name, values)
 
 
 def _dims(

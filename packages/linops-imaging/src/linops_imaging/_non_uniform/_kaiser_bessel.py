@@ -54,10 +54,6 @@ class Gridding(NamedTuple):
         errors = [largest_error(self.width, self.beta, size, larger) for size, larger in axes]
         return math.prod([1 + error for error in errors]) - 1 + self._rounding(sizes, dtype)
 
-    def _edges(self, sizes: Sequence[int]) -> list[float]:
-        """Return the largest frequencies n / M along each axis."""
-        return [(size // 2) / larger for size, larger in zip(sizes, self.padded, strict=True)]
-
     def _rounding(self, sizes: Sequence[int], dtype: torch.dtype) -> float:
         """Return a bound of the rounding of an entry.
 
@@ -65,7 +61,8 @@ class Gridding(NamedTuple):
         rounding: that of each kernel, whose exponent is up to beta, and that of the product of the
         kernels. Locations have their rounding in double precision.
         """
-        whole = math.prod([self._transform(0) / self._transform(e) for e in self._edges(sizes)])
+        edges = [(size // 2) / larger for size, larger in zip(sizes, self.padded, strict=True)]
+        whole = math.prod([self._transform(0) / self._transform(edge) for edge in edges])
         h = whole ** (1 / len(sizes))
         of_locations = torch.finfo(torch.float64).eps * sum(sizes)
         return torch.finfo(dtype).eps * (len(sizes) * self.beta * h / 4 + whole / 2) + of_locations

@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 from linops_core import Chain, NamedLinop, Scalar
 from linops_core.siblings import acts_as, is_unitary, not_a_tensor
 
+from .._checks import check_finite
 from .._some_at_a_time import some_at_a_time
 from ._beams import FanRays, ParallelRays
 from ._fan_beam import FanBeam
@@ -127,7 +128,7 @@ def fbp(
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
         return empty
-    check_finite("fbp", angles)
+    check_finite("fbp", "the angles of A", angles)
     beam = A.beam()
     weights, n_missing = scan_weights(beam, A.grid_size, allow_gaps)
     weights = weights.to(sinogram.real.dtype)
@@ -158,12 +159,6 @@ def fbp(
 
     images = some_at_a_time(image_of, lines, n_images)
     return images.view(*sinogram.shape[:-2], *sizes)
-
-
-def check_finite(owner: str, angles: Tensor) -> None:
-    """Raise an error unless all angles are finite numbers."""
-    if not bool(angles.isfinite().all()):
-        raise ValueError(f"{owner}: the angles of A must be finite, got NaN or infinity")
 
 
 def check_filter_window(owner: str, window: str) -> None:

@@ -9,9 +9,10 @@ from torch.nn.functional import grid_sample
 from linops_core import Chain, NamedLinop
 from linops_core.siblings import acts_as, not_a_tensor
 
+from .._checks import check_finite
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_filter_window, check_finite, of_chain, with_ramp_filter
+from ._fbp import check_filter_window, of_chain, with_ramp_filter
 from ._many_images import blocks
 from ._plane_by_plane import is_constant
 from ._rays import centred
@@ -105,7 +106,7 @@ def fdk(
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
         return empty
-    check_finite("fdk", angles)
+    check_finite("fdk", "the angles of A", angles)
     if sinogram.is_complex():
         parts = torch.stack([sinogram.real, sinogram.resolve_conj().imag])
         return torch.complex(*fdk(parts, A, window, allow_gaps=allow_gaps))

@@ -23,10 +23,10 @@ def planned(
     """Return the plan for computing the parts of a table, each on its device.
 
     Nothing is sent to parts that are not needed. A slice that several parts on a device read is
-    sent there once. Results that are added up are
-    added on their device and collected once. Each device holds at most ``max_in_flight`` inputs and
-    as many results at a time, besides inputs that later parts still need. ``lanes`` are equal for
-    parts that compute on the same stream of the same device. By default there is one per device.
+    sent there once. Results that are added up are added on their device and collected once. Each
+    device holds at most ``max_in_flight`` inputs and as many results at a time, besides inputs that
+    later parts still need. ``lanes`` are equal for parts that compute on the same stream of the
+    same device. By default there is one per device.
     """
     return _Planner(work, devices, base, max_in_flight, lanes or devices).plan()
 

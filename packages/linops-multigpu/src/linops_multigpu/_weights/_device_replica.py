@@ -37,8 +37,8 @@ class DeviceReplica(Wrapper):
     ----------
     source : NamedLinop
     device : torch.device
-    copy : ReplicaPart, optional
-        The same operator on the device, always up to date. By default it is made here.
+    copy : ReplicaMember, optional
+        Returns the same operator on the device, up to date. By default it is made here.
 
     Raises
     ------

@@ -1,6 +1,5 @@
 """Simulated devices on a CPU, to check the order of work on several streams without a GPU."""
 
-from ._machine._cost import Interval as Interval
 from ._machine._streams import SCHEDULES as SCHEDULES
 from ._machine._streams import SimEvent as SimEvent
 from ._machine._streams import SimStream as SimStream
@@ -10,7 +9,6 @@ from ._world import simulated as simulated
 
 __all__ = [
     "SCHEDULES",
-    "Interval",
     "RaceError",
     "SimEvent",
     "SimStream",

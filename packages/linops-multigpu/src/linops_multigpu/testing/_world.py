@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from operator import itemgetter
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from linops_multigpu._devices._streams import StreamBackend, register_backend
+from linops_multigpu._execution._timeline import Timeline
 
 from ._device import DEVICE_TYPE, activated, register
-from ._machine._cost import Interval, timeline
+from ._machine._cost import timeline
 from ._machine._machine import Duration, Machine
 from ._machine._streams import Scheduler, SimEvent, SimStream
 from ._operators._dispatch import OWN, HostAccess, HostReads, run
@@ -127,21 +126,10 @@ class World(Machine):
             self.copy_cost, self.kernel_cost = copy, kernel
             self.scheduler.given.clear()
 
-    def timeline(self) -> list[Interval]:
-        """Return all work since the costs were set: engine, name, start and end, by start."""
+    def timeline(self) -> Timeline:
+        """Return all work since the costs were set, by start; times are in seconds."""
         with self.entered():
             return timeline(self.scheduler.given)
-
-    def makespan(self) -> float:
-        """Return how many seconds all work since the costs were set takes."""
-        return max((interval.end for interval in self.timeline()), default=0.0)
-
-    def busiest(self) -> tuple[str, float]:
-        """Return the engine that works longest, and its seconds."""
-        busy: dict[str, float] = defaultdict(float)
-        for engine, _, start, end in self.timeline():
-            busy[engine] += end - start
-        return max(busy.items(), key=itemgetter(1), default=("", 0.0))
 
 
 @contextmanager

@@ -1,13 +1,15 @@
 """Timelines of programs whose times are known by hand, in milliseconds as seconds."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_multigpu.testing import Interval, SimStream, World, simulated
+from linops_multigpu import Span, Timeline
+from linops_multigpu.testing import SimStream, World, simulated
 
 pytestmark = pytest.mark.usefixtures("simulation")
 
@@ -54,10 +56,10 @@ def test_eight_tiles_overlap_their_copies_with_work(n_remotes: int, milliseconds
         world.set_cost(copy=COPY, kernel=lambda name, nbytes: KERNEL * ("add" in name))
         pipeline(world, 8, n_remotes)
         n_busiest = -(-8 // n_remotes)
-        engine, busy = world.busiest()
-        assert engine == "compute of sim:1"
-        assert busy == pytest.approx(n_busiest * KERNEL)
-        assert world.makespan() == pytest.approx(milliseconds * 1e-3)
+        timeline = world.timeline()
+        assert timeline.busy["compute of sim:1"] == max(timeline.busy.values())
+        assert max(timeline.busy.values()) == pytest.approx(n_busiest * KERNEL)
+        assert timeline.makespan == pytest.approx(milliseconds * 1e-3)
 
 
 def test_a_stream_does_one_thing_after_the_other() -> None:
@@ -66,10 +68,11 @@ def test_a_stream_does_one_thing_after_the_other() -> None:
         world.set_cost(kernel=2.0)
         x.add_(1)
         x.mul_(2)
-        assert world.timeline() == [
-            Interval("compute of sim:0", "aten.add.out", 0.0, 2.0),
-            Interval("compute of sim:0", "aten.mul.out", 2.0, 4.0),
-        ]
+        add = Span("compute of sim:0", "aten.add.out", "", 0.0, 2.0)
+        assert world.timeline().spans == (
+            add,
+            replace(add, kind="aten.mul.out", start=2.0, end=4.0),
+        )
 
 
 def test_the_costs_may_depend_on_name_and_bytes() -> None:
@@ -77,7 +80,8 @@ def test_the_costs_may_depend_on_name_and_bytes() -> None:
         world.set_cost(copy=lambda name, nbytes: nbytes, kernel=lambda name, nbytes: 1.0)
         torch.zeros(2, device="cpu").to("sim:0")
         # Eight bytes are read, and eight written.
-        assert world.timeline() == [Interval("link cpu -> sim:0", "copy cpu -> sim:0", 0.0, 8.0)]
+        copy = Span("link cpu -> sim:0", "copy cpu -> sim:0", "", 0.0, 8.0)
+        assert world.timeline() == Timeline((copy,))
 
 
 def test_the_host_gives_nothing_while_it_waits() -> None:
@@ -87,11 +91,11 @@ def test_the_host_gives_nothing_while_it_waits() -> None:
         x.add_(1)
         world.current_stream("sim:0").synchronize()
         y.add_(1)
-        assert [interval.start for interval in world.timeline()] == [0.0, 1.0]
+        assert [span.start for span in world.timeline().spans] == [0.0, 1.0]
         world.set_cost(kernel=1.0)
         x.add_(1)
         y.add_(1)
-        assert [interval.start for interval in world.timeline()] == [0.0, 0.0]
+        assert [span.start for span in world.timeline().spans] == [0.0, 0.0]
 
 
 def test_what_was_recorded_before_the_costs_were_set_is_past() -> None:
@@ -102,7 +106,7 @@ def test_what_was_recorded_before_the_costs_were_set_is_past() -> None:
         side.wait_event(event)
         with world.using(side):
             x.add_(1)
-        assert [interval.start for interval in world.timeline()] == [0.0]
+        assert [span.start for span in world.timeline().spans] == [0.0]
         world.synchronize()
 
 
@@ -117,14 +121,16 @@ def test_an_engine_goes_on_while_earlier_work_of_another_stream_waits() -> None:
         with world.using(side):
             x.add_(1)
         y.add_(1)
-        starts = [part.start for part in world.timeline() if part.engine == "compute of sim:0"]
+        starts = [
+            span.start for span in world.timeline().spans if span.engine == "compute of sim:0"
+        ]
         assert starts == [0.0, 10.0]
         world.synchronize()
 
 
 def test_nothing_takes_no_time() -> None:
     with simulated(1) as world:
-        assert (world.timeline(), world.makespan(), world.busiest()) == ([], 0.0, ("", 0.0))
+        assert world.timeline() == Timeline(()) and world.timeline().makespan == 0.0
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=6))
@@ -139,9 +145,9 @@ def test_time_is_between_the_busiest_engine_and_all_work(steps: list[tuple[int, 
             with world.using(streams[position]):
                 tensors[position].add_(1)
         timeline = world.timeline()
-        assert len(timeline) == len(steps)
-        assert world.busiest()[1] <= world.makespan() <= len(steps)
-        for engine in {interval.engine for interval in timeline}:
-            own = [interval for interval in timeline if interval.engine == engine]
+        assert len(timeline.spans) == len(steps)
+        assert max(timeline.busy.values(), default=0.0) <= timeline.makespan <= len(steps)
+        for engine in timeline.busy:
+            own = [span for span in timeline.spans if span.engine == engine]
             assert all(a.end <= b.start for a, b in itertools.pairwise(own))
         world.synchronize()

@@ -13,13 +13,13 @@ from linops_core.siblings import check_real, check_vector
 from .._shared._checks import check_like
 from .._shared._options import Checkpointed
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Progress, SolverSteps
-from .._shared._reports import Measured, reason_of
+from .._shared._progress import MovingSteps, Progress
+from .._shared._reports import Measured
 from .._shared._space import Space
 from ._counted import Counted, check_counts
 
 
-class ExpectationMaximization(SolverSteps):
+class ExpectationMaximization(MovingSteps):
     """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
 
     def __init__(
@@ -61,7 +61,7 @@ class ExpectationMaximization(SolverSteps):
     def step(self) -> Measured:
         """Use every set of counts in turn."""
         first, others, before = self.first, self._others, self.x
-        dtype, is_watched = first.pair.dtype, self.progress.is_watched
+        is_watched = self.progress.is_watched
         x = first.updated(before, self.image, self.floor)
         for subset in others:
             x = subset.updated(x, *subset.image(x))
@@ -71,9 +71,8 @@ class ExpectationMaximization(SolverSteps):
         self.x = x
         self.image, self.floor = first.image(x)
         norm_of_change, norm_of_x = first.pair.magnitudes([x - before, x])
-        reason = None
-        if norm_of_change <= max(self.tol, torch.finfo(dtype).eps) * norm_of_x:
-            reason = reason_of(norm_of_change, self.tol * norm_of_x, rounding_of(dtype) * norm_of_x)
+        goal, noise = self.tol * norm_of_x, rounding_of(first.pair.dtype) * norm_of_x
+        reason = self.reason_of_move(norm_of_change, goal, noise)
         values = {"change": norm_of_change / (norm_of_x or 1.0)}
         if is_watched:
             values["objective"] = objective + first.objective(self.image, self.floor)

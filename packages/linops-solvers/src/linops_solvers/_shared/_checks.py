@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -89,6 +89,12 @@ def check_output(owner: str, A: object, image: Tensor, y: Tensor) -> None:
     check_like(owner, "the output of A", image, "y", y)
 
 
+def sizes_differ(some: Sequence[int | None], others: Sequence[int | None]) -> bool:
+    """Whether sizes of dimensions are known to differ; None is one that is not known."""
+    pairs = zip(some, others, strict=False)
+    return len(some) != len(others) or any(None not in pair and len({*pair}) > 1 for pair in pairs)
+
+
 def check_square(owner: str, A: Operator, advice: str) -> None:
     """Raise an error if it is known that A does not map a space to itself."""
     if not isinstance(A, NamedLinop) or A.is_endomorphism:
@@ -96,9 +102,7 @@ def check_square(owner: str, A: Operator, advice: str) -> None:
     if (ELLIPSES in A.ishape) != (ELLIPSES in A.oshape):  # the run may be what the other names
         return
     sides = A.sizes("input"), A.sizes("output")
-    pairs = zip(*sides, strict=False)
-    differ = any(None not in pair and pair[0] != pair[1] for pair in pairs)
-    if differ or len(sides[0]) != len(sides[1]):
+    if sizes_differ(*sides):
         raise ValueError(
             f"{owner}: A must map a space to itself, got {A.signature} of sizes {sides[0]} and "
             f"{sides[1]}; {advice}"

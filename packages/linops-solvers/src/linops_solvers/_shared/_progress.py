@@ -6,6 +6,7 @@ A solver checks its options, makes its :class:`SolverSteps`, and follows them by
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from ._reports import ConvergenceWarning, Measured, Step, StopReason
 from ._space import Space
 
 FAR = 100.0  # A value above this multiple of its tolerance causes a warning.
+_PATIENCE = 10  # Steps without a smaller move, at least, after which only rounding moves x.
 _INSIDE = ("linops_solvers.", "linops_core.", "torch.")
 
 
@@ -77,6 +79,29 @@ class SolverSteps(ABC):
         ``reasons`` are those of the loaded step. By default there is nothing to do.
         """
         return None
+
+
+class MovingSteps(SolverSteps):
+    """Steps that end when they move x no more."""
+
+    smallest = math.inf
+    """The smallest move so far."""
+    n_moves = n_larger = 0
+    """The number of all steps, and of those since the smallest move."""
+
+    def reason_of_move(self, move: float, goal: float, noise: float) -> StopReason | None:
+        """Return the reason to stop, given the norm of a move, its goal and its rounding.
+
+        A move below its rounding goes on to a better x as long as moves become smaller: in half
+        precision, vectors are in single precision, and A rounds in the same way in each step.
+        """
+        self.n_moves += 1
+        self.n_larger = 0 if move < self.smallest else self.n_larger + 1
+        self.smallest = min(move, self.smallest)
+        if move + noise <= goal:
+            return StopReason.CONVERGED
+        is_still = not move or self.n_larger > max(_PATIENCE, self.n_moves // 4)
+        return StopReason.ROUNDING if 4 * move <= noise and is_still else None
 
 
 class Progress:

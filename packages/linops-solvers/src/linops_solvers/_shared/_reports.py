@@ -124,11 +124,11 @@ Measured: TypeAlias = tuple[Mapping[str, float], Reasons]
 """The values of a step, and the reasons to stop, if any."""
 
 
-def reason_of(value: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
-    """Return the reason to stop, given a value, its goal, its rounding, and where no more helps."""
+def reason_of(value: float, goal: float, noise: float) -> StopReason | None:
+    """Return the reason to stop, given a value, its goal and its rounding."""
     if value + noise <= goal:
         return StopReason.CONVERGED
-    return StopReason.ROUNDING if value <= max(noise, least) else None
+    return StopReason.ROUNDING if value <= noise else None
 
 
 def reason_of_both(

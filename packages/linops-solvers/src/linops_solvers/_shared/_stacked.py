@@ -13,7 +13,7 @@ from linops_core import NamedLinop
 from linops_core.siblings import check_vector, real_part, totals_of
 from nameddim import ELLIPSES
 
-from ._checks import Operator, check_callable, is_complex_linear
+from ._checks import Operator, check_callable, is_complex_linear, sizes_differ
 from ._space import Space, common_input, spaces_of
 
 Item = TypeVar("Item")
@@ -71,8 +71,7 @@ class StackedOperators(nn.Module):
         inputs = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
         for number, sizes in inputs[1:]:
             first, lengths = inputs[0]
-            pairs = zip(sizes, lengths, strict=False)
-            if len(sizes) != len(lengths) or any(None not in p and p[0] != p[1] for p in pairs):
+            if sizes_differ(sizes, lengths):
                 raise ValueError(
                     f"{self.owner}: the operators in {self.name} must have the same input, got "
                     f"sizes {lengths} of {self.name}[{first}] and {sizes} of {self.name}[{number}]"

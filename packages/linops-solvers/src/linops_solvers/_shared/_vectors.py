@@ -17,9 +17,10 @@ from linops_core.siblings import (
     check_vector,
     constant_when_compiled,
     input_space,
+    named_axes,
     totals_of,
 )
-from nameddim import ELLIPSES, ND, NamedDimension
+from nameddim import ND, NamedDimension
 
 from ._checks import Operator, is_complex_linear
 from ._space import Space, spaces_of
@@ -97,8 +98,9 @@ def check_batch_axes(
     owner: str, A: NamedLinop, axes: Sequence[int], ndim: int, name: str = "A"
 ) -> bool:
     """Raise an error unless A goes through these axes slice by slice."""
+    names = [{at % ndim: dim for at, dim in named_axes(dims)} for dims in (A.ishape, A.oshape)]
     for axis in axes:
-        dim, odim = (name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape))
+        dim, odim = (of_side.get(axis) for of_side in names)
         if dim != odim or (dim is not None and A.role(dim) is not Role.BATCH):
             reason = "" if dim != odim or dim is None else A.why_opaque(dim)
             raise ValueError(
@@ -108,14 +110,6 @@ def check_batch_axes(
                 + "; give fewer batch_dims, or 0 for one system"
             )
     return True
-
-
-def name_at(dims: Sequence[NamedDimension], axis: int, ndim: int) -> NamedDimension | None:
-    """Return the name of an axis; None within the run of ``...``."""
-    if ELLIPSES not in dims or axis < dims.index(ELLIPSES):
-        return dims[axis] if axis < len(dims) else None
-    position = axis - ndim + len(dims)
-    return dims[position] if position > dims.index(ELLIPSES) else None
 
 
 @constant_when_compiled

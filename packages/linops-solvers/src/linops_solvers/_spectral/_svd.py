@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Unpack
@@ -16,7 +15,7 @@ from .._shared._checks import Operator, check_finite
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
 from .._shared._progress import Progress, SolverSteps
-from .._shared._reports import Measured, reason_of
+from .._shared._reports import Measured, StopReason, reason_of
 from .._shared._space import Space
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
@@ -180,9 +179,9 @@ class _Steps(SolverSteps):
             columns = rest.mT @ P[first : first + len(new_left), :k]
             residual = float(norm(columns, (1,)).max().item())
         relative = residual / (float(S[0]) or 1.0)
-        # Without a new direction, another step would change nothing.
-        least = 0.0 if len(self.newest) else math.inf
-        reason = reason_of(relative, self.tol, self.noise, least) if len(S) >= k else None
+        reason = reason_of(relative, self.tol, self.noise) if len(S) >= k else None
+        if len(S) >= k and not len(self.newest):  # without a new direction, nothing would change
+            reason = reason or StopReason.ROUNDING
         return {"norm": float(S[0]) * self.unit, "residual": relative}, reason
 
     def result(self) -> Tensor:

@@ -16,8 +16,8 @@ from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import check_like
 from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
-from .._shared._progress import Progress, SolverSteps
-from .._shared._reports import Measured, StopReason, reason_of_both
+from .._shared._progress import MovingSteps, Progress
+from .._shared._reports import Measured, reason_of_both
 from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem, floors_of
@@ -128,7 +128,7 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-class _Steps(SolverSteps):
+class _Steps(MovingSteps):
     """x, the z that follows L x, and the scaled dual variable u."""
 
     primal = dual = math.inf
@@ -189,8 +189,9 @@ class _Steps(SolverSteps):
         # The dual residual is a sum of three terms that may cancel, so it has the rounding of each.
         noise = rounding * (norm * norm_of_x + math.sqrt(norm) * norm_of_y + rho * norm_of_back)
         reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
-        if options.eps_rel < precision and max(self.primal, self.dual) <= rounding:
-            reason = reason or StopReason.ROUNDING
+        if options.eps_rel < precision:  # the residuals may not reach their goals
+            worse = max(self.primal, self.dual)
+            reason = reason or self.reason_of_move(worse, 0.0, 4 * rounding)
         self.iteration += 1
         values = {"primal": self.primal, "dual": self.dual, "rho": rho} | seen
         if self.iteration <= self.last_change_of_rho:

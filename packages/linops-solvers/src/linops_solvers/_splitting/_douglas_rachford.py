@@ -15,8 +15,8 @@ from .._shared._checks import check_unchanged, version_of
 from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
-from .._shared._progress import Progress, SolverSteps
-from .._shared._reports import Measured, reason_of
+from .._shared._progress import MovingSteps, Progress
+from .._shared._reports import Measured
 from .._shared._space import Space, magnitudes
 from ._problem import TwoFunctions
 
@@ -88,7 +88,7 @@ def douglas_rachford(
     return progress.follow(steps, ({"change": math.inf}, None))
 
 
-class _Steps(SolverSteps):
+class _Steps(MovingSteps):
     """z, and the x that the proximal map of f makes of it."""
 
     def __init__(
@@ -117,7 +117,7 @@ class _Steps(SolverSteps):
         values = {"change": norm_of_move / (scale or 1.0)}
         if self.progress.is_watched:
             values |= functions.objective(x, other)
-        reason = reason_of(norm_of_move, self.tol * scale, noise)
+        reason = self.reason_of_move(norm_of_move, self.tol * scale, noise)
         if reason is None:
             self.x = self.z = scaled_sum(z, self.relaxation, move, z)
             del z, x, other, move  # or they would be in memory beside what the map makes

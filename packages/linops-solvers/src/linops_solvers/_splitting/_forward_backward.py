@@ -12,12 +12,12 @@ from linops_core.siblings import check_real
 from .._shared._checks import Operator, check_output, check_unchanged, version_of
 from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._progress import Progress, SolverSteps
-from .._shared._reports import Measured, reason_of
+from .._shared._progress import MovingSteps, Progress
+from .._shared._reports import Measured
 from ._problem import PenalizedProblem
 
 
-class ForwardBackward(SolverSteps):
+class ForwardBackward(MovingSteps):
     """The steps of FISTA, whose options these are, or without momentum."""
 
     def __init__(
@@ -58,7 +58,7 @@ class ForwardBackward(SolverSteps):
     def step(self) -> Measured:
         """Go from z to x, with a shorter step where the curvature asks for one."""
         problem, pair, owner = self.problem, self.problem.A, self.problem.owner
-        tol, precision, rounding = self.tol, torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+        rounding = rounding_of(pair.dtype)
         x, gradient, z, z_gradient = self.x, self.gradient, self.z, self.z_gradient
         step, version_of_x = self.step_size, version_of(x)
         while True:
@@ -83,11 +83,10 @@ class ForwardBackward(SolverSteps):
                     f"curvature is {bent / norm_of_move**2:.6g}"
                 )
             step = 0.9 * norm_of_move**2 / bent
-        reason, scale = None, max(norm_of_x, norm_of_z)
-        if norm_of_move <= max(tol, precision) * scale:
-            # A move has the rounding of x and z, and of the gradient over the step.
-            noise = rounding * (scale + step * problem.norm_of_target)
-            reason = reason_of(norm_of_move, tol * scale, noise, precision * scale)
+        scale = max(norm_of_x, norm_of_z)
+        # A move has the rounding of x and z, and of the gradient over the step.
+        noise = rounding * (scale + step * problem.norm_of_target)
+        reason = self.reason_of_move(norm_of_move, self.tol * scale, noise)
         if not self.has_momentum or (slope and slope[0] < 0):
             self.age = 1.0
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2

@@ -172,16 +172,24 @@ def _convolution_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) 
 def _layout_copy_nbytes(x: Tensor, weight: Tensor, y: Tensor, is_planar: bool) -> int:
     """Return the bytes of the copies for oneDNN, in blocks of channels unless planar.
 
-    The copy of the input is freed before the result is copied back.
+    The copy of the input is freed before the result is copied back. One input channel needs no
+    other order, and neither do channels that are last in memory. Long kernels of one axis multiply
+    a matrix, in which each element of a plane occurs once for every tap.
     """
-    if is_planar:
-        return x.nbytes + y.nbytes
     # The number of channels that fit a register.
     block = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
     inputs, kernels, outputs = (
         tensor.nbytes // tensor.shape[axis] * -(-tensor.shape[axis] // block) * block
         for tensor, axis in ((x, 1), (weight, 0), (y, 1))
     )
+    if x.movedim(1, -1).is_contiguous() and x.shape[1] > 1:
+        return kernels
+    if x.shape[2:-1].numel() == 1 and weight.shape[-1] >= 14 and x.shape[1] > 1:
+        return y.nbytes // y.shape[1] * weight.shape[-1]  # as a matrix, plane by plane
+    if is_planar:
+        return y.nbytes + max(x.nbytes, kernels)
+    if x.shape[1] == 1:
+        inputs = 0
     return max(inputs + kernels + outputs - y.nbytes, outputs)
 
 

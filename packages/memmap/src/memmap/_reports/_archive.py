@@ -1,4 +1,7 @@
-"""Records of the zip archives of ``torch.save``: where they begin, and writing them aligned."""
+"""Records of the zip archives of ``torch.save``: where they begin, and writing them aligned.
+
+torch's own writer is not used, because it ends the process when the disk is full.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from operator import index
 from typing import Protocol
 
 import numpy as np
@@ -53,11 +52,13 @@ class Tensor:
             raise TypeError(
                 f"Tensor {name}: dtype must be a type of numbers, got {np.dtype(dtype)}"
             )
-        sizes = _integers(f"Tensor {name}: shape", shape)
-        if min(sizes, default=0) < 0:
-            raise ValueError(f"Tensor {name}: sizes must not be negative, got {sizes}")
         self.name = name
-        self._data: Array = np.zeros(sizes, dtype=dtype)
+        try:
+            self._data: Array = np.zeros(tuple(shape), dtype=dtype)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"Tensor {name}: shape must be made of integers from 0 on, got {shape!r}"
+            ) from error
 
     @property
     def data(self) -> Array:
@@ -135,24 +136,21 @@ class TensorView:
     ) -> None:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"view {name}: tensor must be a Tensor, got {type(tensor).__name__}")
-        self.name = name
-        self.tensor = tensor
-        (self.offset,) = _integers(f"view {name}: offset", [offset])
-        self.shape = _integers(f"view {name}: shape", tensor.shape if shape is None else shape)
-        if stride is None:
-            stride = self._compute_default_stride()
-        self.stride = _integers(f"view {name}: stride", stride)
-        itemsize = tensor.data.itemsize
+        data, size = tensor.data, tensor.data.itemsize
         try:
-            strides = [step * itemsize for step in self.stride]
-            self.memory = View(
-                tensor, 0, tensor.data.nbytes, self.offset * itemsize, self.shape, strides, itemsize
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"view {name}: every element must lie in {tensor!r}, "
-                f"got offset {self.offset}, shape {self.shape}, stride {self.stride}"
+            self.shape = tensor.shape if shape is None else tuple(shape)
+            stride = self._compute_default_stride() if stride is None else stride
+            strides = [step * size for step in stride]
+            memory = View(tensor, 0, data.nbytes, offset * size, self.shape, strides, size)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"view {name}: offset, shape and stride must be integers, and every element must "
+                f"lie in {tensor!r}, got offset {offset}, shape {shape}, stride {stride}"
             ) from error
+        self.name, self.tensor = name, tensor
+        self.offset, self.shape = memory.offset // size, memory.sizes
+        self.stride = tuple([step // size for step in memory.strides])
+        self.memory = memory
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, "memory"):
@@ -234,10 +232,3 @@ def check_are_views(owner: str, views: tuple[MemoryView, ...]) -> tuple[MemoryVi
                 f"{owner}: memory must be reached through a TensorView, got {type(view).__name__}"
             )
     return views
-
-
-def _integers(what: str, numbers: Sequence[int]) -> tuple[int, ...]:
-    try:
-        return tuple(map(index, numbers))
-    except TypeError:
-        raise TypeError(f"{what} must be made of integers, got {numbers!r}") from None

@@ -45,5 +45,5 @@ def maps_of(
     rest = tuple([dim for dim in batch if dim not in shared])
     dims = (coil, *rest, *grid)
     # Patches of more than half of the region are too few to span their space: maps become zero.
-    kernel = min(_KERNEL, n // 2)
+    kernel = [min(_KERNEL, min(n, length) // 2) for length in size]
     return espirit(kspace, coil, grid, dims, n_calibration=n, kernel_size=kernel), dims

@@ -72,12 +72,11 @@ class _Sums(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, n_points: int | None, n_axes: int, *tables: Tensor) -> Tensor:
-        batches, points = _steps(values, tables[0].shape[1])
-        parts = [
-            ([t[:, p] for t in tables[:n_axes]], [t[:, p] for t in tables[n_axes:]]) for p in points
-        ]
+        n_rows, step = _steps(values, tables[0].shape[1])
+        batches, cut = values.split(n_rows), [table.split(step, 1) for table in tables]
+        parts = [(part[:n_axes], part[n_axes:]) for part in zip(*cut, strict=True)]
         if n_points is None:
-            rows = [_joined([_interpolate(values[b], *part) for part in parts], 1) for b in batches]
+            rows = [_joined([_interpolate(x, *part) for part in parts], 1) for x in batches]
         else:
             dtype = torch.promote_types(values.dtype, tables[n_axes].dtype)
             sums = dtype
@@ -85,10 +84,7 @@ class _Sums(torch.autograd.Function):
                 indices = (reduce(add, [table[0] for table in axes]) for axes, _ in parts)
                 sums = dtype_of_sums(dtype, tables[0].shape[1], indices)
             tables_of = [partial(_given, part) for part in parts]
-            rows = [
-                _grid([values[b, p] for p in points], n_points, tables_of, sums).to(dtype)
-                for b in batches
-            ]
+            rows = [_grid(y.split(step, 1), n_points, tables_of, sums).to(dtype) for y in batches]
         return _joined(rows, 0)
 
     @staticmethod
@@ -240,16 +236,12 @@ def _rows_combined(
         yield from _rows_combined([combine(row, others[0]), *others[1:]], combine)
 
 
-def _steps(x: Tensor, n_points: int) -> tuple[list[slice], list[slice]]:
-    """Return the slices of batches and points to compute at a time."""
+def _steps(x: Tensor, n_points: int) -> tuple[int, int]:
+    """Return the numbers of batches and of points to compute at a time."""
+    if not x.is_cpu or x.shape[0] * n_points <= _STEP:
+        return max(1, x.shape[0]), max(1, n_points)
     step = min(n_points, _STEP)
-    if x.device.type != "cpu" or x.shape[0] * n_points <= _STEP:
-        return [slice(None)], [slice(None)]
-    rows = max(1, _STEP // step)
-    return (
-        [slice(start, start + rows) for start in range(0, x.shape[0], rows)],
-        [slice(start, start + step) for start in range(0, n_points, step)],
-    )
+    return max(1, _STEP // step), step
 
 
 def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
-from typing import NamedTuple
+
+from linops_multigpu._execution._timeline import Span, Timeline
 
 from ._streams import SimStream, Task
 
 
-class Interval(NamedTuple):
-    """A piece of work on a timeline, in seconds."""
-
-    engine: str
-    name: str
-    start: float
-    end: float
-
-
-def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
-    """Return all work with its times, ordered by start.
+def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> Timeline:
+    """Return all work with its times, ordered by start; the kind of a span is the name of the work.
 
     An engine, such as the link from one device to another, does one thing at a time. A
     stream does, too, in the order in which its work is ready. The host (the stream None) only
@@ -40,7 +32,7 @@ def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
         free = engine_times.get(task.engine, 0.0)
         return max([free, *(ends[other] for other in before[task])])
 
-    intervals, ready = [], set[Task]()
+    spans, ready = list[Span](), set[Task]()
     sorter = TopologicalSorter(before)
     sorter.prepare()
     while sorter.is_active():
@@ -52,5 +44,5 @@ def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
         sorter.done(task)
         if task.engine:
             engine_times[task.engine] = ends[task]
-            intervals.append(Interval(task.engine, task.name, start, ends[task]))
-    return intervals
+            spans.append(Span(task.engine, task.name, "", start, ends[task]))
+    return Timeline(tuple(spans))
