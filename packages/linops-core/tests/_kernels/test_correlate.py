@@ -104,14 +104,19 @@ def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[ExtendedAxis], b
 
 
 @pytest.mark.parametrize("method", ["direct", "fft"])
-@given(drawn=correlations(), is_learned=st.booleans())
+@given(drawn=correlations(), is_learned=st.booleans(), nbytes=st.sampled_from([1, 64, 2**22]))
 def test_a_correlation_is_the_sum_of_its_products(
-    method: str, drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool], is_learned: bool
+    method: str,
+    drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool],
+    is_learned: bool,
+    nbytes: int,
 ) -> None:
     x, weight, axes, is_back = drawn
     along = tuple(range(1, weight.ndim))
     taps = (weight.flip(along) if is_back else weight).requires_grad_(is_learned)
-    result = correlated(x, taps, axes, method, is_back=is_back).detach()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_correlate, "_PART", nbytes)
+        result = correlated(x, taps, axes, method, is_back=is_back).detach()
     expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes, is_back)
     assert result.dtype == expected.dtype
     torch.testing.assert_close(result, expected.detach())
