@@ -1,0 +1,35 @@
+"""Astronomy, optics, acoustics and emission tomography, each guessed before the run."""
+
+import numpy as np
+import torch
+from table import row
+
+SECTION = "Guessed first, then run"
+
+
+@row(
+    SECTION,
+    "mpol",
+    guess="a sky cube of N pixels has its middle at N // 2, as `GridCoords.l_centers` has",
+    here="`sky.flip(-1)` has its middle at N // 2 along both axes, as a centred `FFT`",
+)
+def sky_middle() -> str:
+    from mpol.coordinates import GridCoords
+    from mpol.fourier import NuFFT
+    from mpol.utils import sky_cube_to_packed_cube
+
+    n, cell, u, v = 8, 0.1, np.array([100.0, -50, 200]), np.array([30.0, 60, -80])  # kilolambda
+    sky = np.random.default_rng(0).standard_normal((n, n))
+    transform = NuFFT(coords=GridCoords(cell_size=cell, npix=n), nchan=1, uu=u, vv=v)
+    found = transform(sky_cube_to_packed_cube(torch.as_tensor(sky)[None])).numpy()[0]
+    radians = cell * np.pi / 180 / 3600
+    rows, columns = np.arange(n) - n // 2, n // 2 - 1 - np.arange(n)
+    waves = [
+        np.exp(-2e3j * np.pi * k[:, None] * at * radians) for k, at in ((v, rows), (u, columns))
+    ]
+    expected = cell**2 * np.einsum("kr,kc,rc->k", *waves, sky)
+    assert np.allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    return (
+        "row N // 2 and column N // 2 - 1, as columns run to the west; exp(-2 pi i (u l + v m)), "
+        "kilolambda, times the area of a pixel in square arcseconds"
+    )
