@@ -33,3 +33,32 @@ def sky_middle() -> str:
         "row N // 2 and column N // 2 - 1, as columns run to the west; exp(-2 pi i (u l + v m)), "
         "kilolambda, times the area of a pixel in square arcseconds"
     )
+
+
+@row(
+    SECTION,
+    "aotools",
+    guess="`ft2` has its middle at N // 2 for any size, and `angularSpectrum` a plain phase",
+    here="`FFT(2, centered=True)`: N // 2 for any size",
+)
+def odd_transforms() -> str:
+    from aotools.fouriertransform import ft2
+    from aotools.opticalpropagation import angularSpectrum
+
+    gaps = {}
+    for n in (32, 33):
+        at = np.arange(n) - n // 2
+        x = np.exp(-((at[:, None] - 2) ** 2 + at**2) / 20) + 0j
+        plain = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(x)))
+        k = np.fft.fftfreq(n, 1e-5)
+        phase = np.exp(-1j * np.pi * 5e-7 * 3e-3 * (k[:, None] ** 2 + k**2))
+        moved = np.fft.ifft2(np.fft.fft2(x) * phase)
+        found = angularSpectrum(x, 5e-7, 1e-5, 1e-5, 3e-3)
+        found = found * np.exp(-1j * np.angle(np.vdot(moved, found)))
+        pairs = (ft2(x, 1.0), plain), (found, moved)
+        gaps[n] = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in pairs]
+    assert max(gaps[32]) < 1e-12 and min(gaps[33]) > 0.01, gaps
+    return (
+        "for even sizes; for 33 x 33, `ft2` has another phase (the middle is N // 2 + 1), and "
+        f"`angularSpectrum` of a Gaussian is off by {100 * gaps[33][1]:.0f} %"
+    )
