@@ -62,3 +62,22 @@ def odd_transforms() -> str:
         "for even sizes; for 33 x 33, `ft2` has another phase (the middle is N // 2 + 1), and "
         f"`angularSpectrum` of a Gaussian is off by {100 * gaps[33][1]:.0f} %"
     )
+
+
+@row(
+    SECTION,
+    "hotopy",
+    guess="`imscale(x, 2)` keeps the middle pixel of an odd size in its place",
+    here="`Interpolate` at `(r - n // 2) / scale + n // 2`",
+)
+def scaled_middle() -> str:
+    from hotopy.image import imscale
+
+    middles = []
+    for n in (32, 33):
+        at = np.arange(n) - n // 2
+        image = np.exp(-(at[:, None] ** 2 + at**2) / 8.0)
+        found = imscale(image, 2.0).sum(1)
+        middles.append(float((found * at).sum() / found.sum()))
+    assert abs(middles[0]) < 0.02 and abs(middles[1] + 0.5) < 0.02, middles
+    return "N / 2 stays, not rounded: a blob in the middle of 33 pixels moves by half a pixel"
