@@ -81,3 +81,22 @@ def scaled_middle() -> str:
         middles.append(float((found * at).sum() / found.sum()))
     assert abs(middles[0]) < 0.02 and abs(middles[1] + 0.5) < 0.02, middles
     return "N / 2 stays, not rounded: a blob in the middle of 33 pixels moves by half a pixel"
+
+
+@row(
+    SECTION,
+    "pyfar",
+    guess='`fft_norm="unitary"` keeps inner products',
+    here='`RealFFT` with `norm="ortho"`, or scale as seen',
+)
+def unitary_norm() -> str:
+    import pyfar
+
+    wave = np.cos(2 * np.pi * 4 * np.arange(32) / 32)
+    found = [abs(pyfar.Signal(wave, 32, fft_norm=norm).freq[0, 4]) for norm in ("none", "unitary")]
+    found += [abs(pyfar.Signal(np.ones(32), 32, fft_norm="unitary").freq[0, 0])]
+    assert np.allclose(found, [16, 32, 32])
+    return (
+        "no scale, and twice the values except at 0 and N / 2: 32 for a cosine of 32 samples, "
+        "where `none` has 16 and a unitary transform 2.8; a constant has 32"
+    )
