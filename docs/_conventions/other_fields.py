@@ -100,3 +100,26 @@ def unitary_norm() -> str:
         "no scale, and twice the values except at 0 and N / 2: 32 for a cosine of 32 samples, "
         "where `none` has 16 and a unitary transform 2.8; a constant has 32"
     )
+
+
+@row(
+    SECTION,
+    "pytomography",
+    guess="angles of SPECT turn as those of `skimage` or of ours: s = x cos a + y sin a",
+    here="`ParallelBeam(-angles, N, (N, N))` with angles in radians",
+)
+def spect_angles() -> str:
+    from pytomography.metadata.SPECT import SPECTObjectMeta, SPECTProjMeta
+    from pytomography.projectors.SPECT import SPECTSystemMatrix
+
+    n = 17
+    at = torch.arange(n) - n // 2
+    blob = torch.exp(-((at[:, None] - 3.0) ** 2 + (at - 1.0) ** 2) / 3)
+    degrees = np.array([0.0, 30, 90])
+    volume, views = SPECTObjectMeta((1, 1, 1), (n, n, 2)), SPECTProjMeta((n, 2), (1, 1), degrees)
+    blobs = blob[..., None].expand(n, n, 2)
+    lines = SPECTSystemMatrix([], [], volume, views).forward(blobs).reshape(3, n, 2)[..., 0].cpu()
+    found = ((lines * at).sum(1) / lines.sum(1)).numpy()
+    expected = 3 * np.cos(np.deg2rad(degrees)) - np.sin(np.deg2rad(degrees))
+    assert np.allclose(found, expected, atol=0.02), found
+    return "s = x cos a - y sin a in degrees, with x along axis 0: 2.1 for (3, 1) and 30 degrees"
