@@ -123,3 +123,16 @@ def spect_angles() -> str:
     expected = 3 * np.cos(np.deg2rad(degrees)) - np.sin(np.deg2rad(degrees))
     assert np.allclose(found, expected, atol=0.02), found
     return "s = x cos a - y sin a in degrees, with x along axis 0: 2.1 for (3, 1) and 30 degrees"
+
+
+@row(
+    SECTION,
+    "mrpro",
+    guess="`L2NormSquared(weight=2)` is twice the squared norm",
+    here="`l2_squared(2 * weight ** 2)`",
+)
+def weight_inside() -> str:
+    from mrpro.operators.functionals import L2NormSquared
+
+    assert L2NormSquared(weight=2.0)(torch.tensor([3.0, 4]))[0] == 100
+    return "the weight is inside: 100 for (3, 4), where twice the square is 50"
