@@ -136,3 +136,19 @@ def weight_inside() -> str:
 
     assert L2NormSquared(weight=2.0)(torch.tensor([3.0, 4]))[0] == 100
     return "the weight is inside: 100 for (3, 4), where twice the square is 50"
+
+
+@row(
+    SECTION,
+    "mrpro",
+    guess="`cg(tolerance=)` is relative to the right-hand side",
+    here="`conjugate_gradients(gtol=)`, which is relative",
+)
+def cg_tolerance() -> str:
+    from mrpro.algorithms.optimizers import cg
+    from mrpro.operators import EinsumOp
+
+    A, b = EinsumOp(torch.diag(torch.tensor([1.0, 3.0]))), torch.tensor([1.0, 2.0])
+    solution, nothing = (cg(A, (scale * b,))[0] / scale for scale in (1.0, 1e-6))
+    assert torch.allclose(solution, torch.tensor([1.0, 2 / 3])) and not nothing.any()
+    return "it is absolute: for data of 1e-6 it returns 0"
