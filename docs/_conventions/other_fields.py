@@ -152,3 +152,24 @@ def cg_tolerance() -> str:
     solution, nothing = (cg(A, (scale * b,))[0] / scale for scale in (1.0, 1e-6))
     assert torch.allclose(solution, torch.tensor([1.0, 2 / 3])) and not nothing.any()
     return "it is absolute: for data of 1e-6 it returns 0"
+
+
+@row(
+    SECTION,
+    "mrpro",
+    guess="`FastFourierOp` keeps the middle N // 2 of any image in any encoded matrix",
+    here="`FFT(1, centered=True) @ PadLast(...)`",
+)
+def odd_in_even() -> str:
+    from mrpro.operators import FastFourierOp
+
+    steps = {}
+    for image, encoded in ((4, 8), (5, 9), (6, 9), (5, 8), (8, 5)):
+        transform = FastFourierOp((-1,), recon_matrix=(image,), encoding_matrix=(encoded,))
+        k = transform(torch.eye(image, dtype=torch.complex64)[None, image // 2])[0].flatten()
+        steps[image, encoded] = (k[1] / k[0]).angle().item() * encoded / (2 * np.pi)
+    assert np.allclose(list(steps.values()), [0, 0, 0, 1, -1], atol=1e-5), steps
+    return (
+        "not of an odd image in a larger even matrix (5 in 8), nor of an even one in a smaller "
+        "odd matrix (8 in 5): k-space has the phase ramp of one pixel"
+    )
