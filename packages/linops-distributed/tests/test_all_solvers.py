@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import linops_solvers as alg
-from linops_core import FFT, Dense, Identity, NamedLinop, VStack
+from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, VStack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 
@@ -221,6 +221,18 @@ def test_maps_that_need_all_of_a_vector_are_refused(two: Ranked, proximal: Any, 
         alg.fista(D, mine, along(1), max_num_iters=2)
         alg.fista(D, mine, alg.separable(lambda z, step: z), max_num_iters=2)
         alg.fista(D, mine, alg.separable(lambda z, step: along(1)(z, step), dims=1), None, 2)
+
+    two.run(program)
+
+
+def test_an_operator_between_that_mixes_shares_is_refused(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        A = distribute_linop(Dense(torch.eye(4) + 0j, ("M", "N")), two.mesh(r=2), {"M": "r"})
+        F = FFT(1, grid_shapes=(("M",), ("K",)))
+        weights = Diagonal(torch.tensor([1.0, 2.0]), ("K",))
+        normal = A.H @ F.H @ weights @ F @ A + Identity(A.ishape)
+        with pytest.raises(NotImplementedError, match="M must be a batch dimension"):
+            alg.conjugate_gradients(normal, torch.ones(4) + 0j)
 
     two.run(program)
 

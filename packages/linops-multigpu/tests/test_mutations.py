@@ -36,7 +36,7 @@ from linops_multigpu import (
     Plan,
     create_batched_linop,
 )
-from linops_multigpu._batches import _batched
+from linops_multigpu._batches import _batched_linop
 from linops_multigpu._execution import _execute, _output
 from linops_multigpu._execution._device_tiles import DevicePair
 from linops_multigpu._execution._planner import planned
@@ -352,7 +352,7 @@ HOST: dict[str, tuple[str, str, str, Program]] = {
 
 TRAINING: dict[str, tuple[ModuleType, ModuleType, str, str, str]] = {
     "nobody says that a backward pass uses a copy": (
-        _training, _batched, "DeviceCopies.trained", "sent.use()", "None"),
+        _training, _batched_linop, "DeviceCopies.trained", "sent.use()", "None"),
     "the memory of a copy is used again while a stream reads it": (
         _replica, _replica, "CopiedOperators.use", "self._backend.record_use(_1, _2)", "None"),
 }  # fmt: skip
@@ -451,7 +451,7 @@ def test_what_is_replaced_is_found_by_its_syntax() -> None:
 @pytest.mark.parametrize("name", EXECUTE)
 def test_bugs_in_the_execution_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     *change, program = EXECUTE[name]
-    monkeypatch.setattr(_batched, "execute", with_a_bug(_execute, *change).execute)
+    monkeypatch.setattr(_batched_linop, "execute", with_a_bug(_execute, *change).execute)
     with pytest.raises((RaceError, AssertionError)):
         run(program, "sim:0", "newest")
 
@@ -529,7 +529,7 @@ def test_bugs_in_the_plan_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -
         plan = planned(*args)
         return replace(plan, actions=tuple(map(change, plan.actions)))
 
-    monkeypatch.setattr(_batched, "planned", changed)
+    monkeypatch.setattr(_batched_linop, "planned", changed)
     with pytest.raises((RaceError, AssertionError)):
         run(program, base, "newest")
 
@@ -552,6 +552,6 @@ def _in_one_slot(plan: Plan) -> Plan:
 @pytest.mark.parametrize("name", PLANS)
 def test_bugs_of_the_planner_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planner, program = PLANS[name]
-    monkeypatch.setattr(_batched, "planned", planner)
+    monkeypatch.setattr(_batched_linop, "planned", planner)
     with pytest.raises((RaceError, AssertionError)):
         run(program, "sim:0", "newest")

@@ -181,3 +181,9 @@ def test_a_name_inside_does_not_become_that_of_the_input() -> None:
     first = Slice({"N1": slice(0, 2)}, {"N1": 3}, shape=("N", "N1"), to=("S",))
     A = SumReduce(("N", "S"), ("S",), sizes={"N": 2}) @ first
     assert str(A.N.shape) == "(N, N1) -> (N2, N3)"
+
+
+@pytest.mark.parametrize("word", ["Numbers", "", True])
+def test_what_a_normal_multiplies_by_is_one_of_two_words(word: Any) -> None:
+    with pytest.raises(ValueError, match=r'Normal: multiplies_by must be "numbers", "number" or'):
+        Normal(gram(), multiplies_by=word)

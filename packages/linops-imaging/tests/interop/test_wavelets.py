@@ -101,3 +101,10 @@ def test_a_signal_too_short_for_a_level_is_refused() -> None:
         interop.from_pywt("db4", ("N",), [5])
     with pytest.raises(TypeError, match=r"from_pywt: level must be an integer, got 1\.5"):
         interop.from_pywt("db4", ("N",), [5], level=1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["symmetric", "periodization"])
+@pytest.mark.parametrize("out_dims", [("A",), ("A", "B", "C"), ("...", "A")])
+def test_each_dimension_has_one_of_coefficients(mode: str, out_dims: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="from_pywt: out_dims must have 2 dimensions"):
+        interop.from_pywt("haar", ("Nx", "Ny"), [4, 4], mode, 1, out_dims)

@@ -2,9 +2,9 @@
 
 from ._batches._batch_spec import BatchSpec as BatchSpec
 from ._batches._batch_spec import DeviceMatrix as DeviceMatrix
-from ._batches._batched import BatchedLinop as BatchedLinop
+from ._batches._batched import batched as batched
+from ._batches._batched_linop import BatchedLinop as BatchedLinop
 from ._batches._create import create_batched_linop as create_batched_linop
-from ._batches._in_one_call import batched as batched
 from ._devices._device_spec import DeviceSpec as DeviceSpec
 from ._devices._events import RepeatedEvent as RepeatedEvent
 from ._devices._to_device import ToDevice as ToDevice

@@ -230,19 +230,6 @@ def test_an_operator_in_tiles_on_devices_has_no_race(schedule: str, seed: int) -
         assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [("torch._C._no_such_thing", r"torch must have torch\._C\._no_such_thing, got torch \d")],
-)
-def test_a_torch_without_what_it_takes_is_refused(
-    monkeypatch: pytest.MonkeyPatch, missing: str, message: str
-) -> None:
-    monkeypatch.setattr(_device, "_libraries", [])
-    monkeypatch.setattr(_device, "_NEEDED", (missing,))
-    with pytest.raises(RuntimeError, match=message):
-        simulated(1).__enter__()
-
-
 def test_another_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(check_available: bool) -> torch.device:
         return torch.device("cuda")

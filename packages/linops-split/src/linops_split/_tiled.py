@@ -296,9 +296,11 @@ class Tiled(Composite):
             normal = _with_output(normal, whole.oshape)
         if normal is None:
             in_turn = super().own_normal()
+            if whole is None:
+                return in_turn
             # As a module it is the normal of the whole, not a chain in which weights occur twice.
             table = Tiles(in_turn.shape, [Part(in_turn)], {})
-            return in_turn if whole is None else self.with_tiles(table, whole)
+            normal = _with_output(table, whole.oshape) or table
         return self.with_tiles(normal, whole)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:

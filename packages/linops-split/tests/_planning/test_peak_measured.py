@@ -227,6 +227,11 @@ OPERATORS: dict[str, tuple[NamedLinop, dict[str, int], dict[str, int]]] = {
         {"T": 10},
         {"X": 32, "Y": 36, "T": 40},
     ),
+    "sampling along the first axes": (
+        Sampling.from_mask(MASK, dims=("X", "Y"), shape=("X", "Y", "Z")),
+        {"Z": 2},
+        {"Z": 8},
+    ),
     "real Fourier transform": (
         RealFFT(("X", "Y"), 40, shape=("X", "Y", "Z")),
         {"Z": 4},

@@ -191,16 +191,17 @@ class Chain(Composite):
 
 @totals_of.register(Chain)
 def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
-    """Return how sums are collected: as in the outermost operand with parts."""
-    outer: list[NamedLinop] = []
-    for operand in linop.linops if side == "input" else reversed(linop.linops):
+    """Return how sums are collected: as in the outermost operand with parts.
+
+    Operands of one process get the parts of the operand before them, so these must pass.
+    """
+    result: Totals | None = None
+    for operand in linop.linops if side == "output" else reversed(linop.linops):
         totals = totals_of(operand, side)
-        if totals is not None:
-            for each in outer:
-                check_shares_pass(each, totals)
-            return totals
-        outer.append(operand)
-    return None
+        if totals is None and result is not None:
+            check_shares_pass(operand, result)
+        result = totals or result
+    return result
 
 
 without_fftshift.register(Chain)(operands_without_fftshift)

@@ -54,6 +54,8 @@ class Normal(Wrapper):
     ------
     TypeError
         If ``linop`` is not an operator.
+    ValueError
+        If ``multiplies_by`` is another value.
     """
 
     def __init__(
@@ -64,6 +66,10 @@ class Normal(Wrapper):
         multiplies_by: Literal["numbers", "number"] | None = None,
     ) -> None:
         check_operands("Normal", [linop])
+        if multiplies_by not in ("numbers", "number", None):
+            raise ValueError(
+                f'Normal: multiplies_by must be "numbers", "number" or None, got {multiplies_by!r}'
+            )
         super().__init__(linked_copy(linop), linop.shape.N if shape is None else shape)
         self.multiplies_by = multiplies_by
 

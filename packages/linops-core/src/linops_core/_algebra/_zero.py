@@ -38,7 +38,8 @@ class Zero(SliceableLinop):
     ishape, oshape : sequence of dimensions
         A dimension on both sides has the same size in input and output.
     sizes : mapping of dimension to int, optional
-        Known sizes. The size of a dimension of only one side is needed when the operator, or its
+        Known sizes; those of other dimensions are left out, so that one mapping serves several
+        operators. The size of a dimension of only one side is needed when the operator, or its
         adjoint, returns a tensor of that side.
 
     Raises

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
-from linops_core.siblings import check_integer, unused_names
+from linops_core import GridNames, NamedLinop
+from linops_core.siblings import check_integer
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._checks import sizes_of_grid
@@ -170,8 +170,8 @@ def from_pywt(
     ImportError
         If PyWavelets is not installed (the extra ``pywt``).
     ValueError
-        If PyWavelets does not know the wavelet or mode, the sizes do not fit the dimensions, or the
-        level is less than 1.
+        If PyWavelets does not know the wavelet or mode, the sizes or ``out_dims`` do not fit the
+        dimensions, or the level is less than 1.
     """
     return _filter_bank("from_pywt", wavelet, dims, sizes, mode, level, out_dims, batch_shape)
 
@@ -249,6 +249,9 @@ def _filter_bank(
     numpy = optional_module("numpy", owner, owner.removeprefix("from_"))
     grid = as_dims(dims)
     lengths = sizes_of_grid(owner, sizes, len(grid), name="sizes")
+    of_grid, of_result = ("dims", grid, grid), ("out_dims", out_dims, None)
+    why = f"a grid of {lengths}"
+    names = GridNames.of(owner, (None,) * 3, batch_shape, of_grid, of_result, why)
     filters = pywt.Wavelet(wavelet) if isinstance(wavelet, str) else wavelet
     most = pywt.dwtn_max_level(lengths, filters)
     n_levels = check_integer(owner, "level", most if level is None else level)
@@ -264,9 +267,7 @@ def _filter_bank(
     )
     if mode == "periodization" and is_whole and is_ours:
         return Wavelet(filters.name, grid, lengths, n_levels, out_dims, batch_shape)
-    batch = as_dims(("...",) if batch_shape is None else batch_shape)
-    result = unused_names(grid, (*grid, *batch)) if out_dims is None else as_dims(out_dims)
-    shape = NamedShape((*batch, *grid), (*batch, *result), grid=grid, coefficients=result)
+    shape = names.shape(grid=names.grid, coefficients=names.result)
     matrices = []
     for _ in range(n_levels):
         of_axes = [

@@ -20,7 +20,7 @@ from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._weights._device_replica import DeviceReplica, replicated_together
 from ._batch_spec import BatchSpec
-from ._batched import BatchedLinop
+from ._batched_linop import BatchedLinop
 
 
 def create_batched_linop(

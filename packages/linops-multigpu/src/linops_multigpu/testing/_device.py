@@ -9,7 +9,6 @@ import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,6 @@ DEVICE_TYPE = "sim"
 _KEY = "PrivateUse1"
 _CPU, _PRIVATE_USE_1 = 0, 20  # c10::DeviceType
 _EXTENSION_DEVICE = 12  # kDLExtDev of dlpack.h
-_NEEDED = (
-    "torch._C._dispatch_has_kernel_for_dispatch_key",
-    "torch._C._from_dlpack",
-    "torch._C.DispatchKeySet",
-    "torch._C.DispatchKey.CPU",
-    "torch.utils.backend_registration._DummyBackendModule",
-    "torch.utils.backend_registration._DummyPrivateUse1Hook",
-    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
-)
 _libraries: list[Library] = []  # registrations last as long as these objects
 
 outside_of_modes = _disable_current_modes
@@ -63,7 +53,11 @@ def register(operators: Iterable[OpOverload]) -> None:
     """Register the device type and its own operators with torch, once for the whole process."""
     if _libraries:
         return
-    _check_torch()
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None:
+        raise RuntimeError(
+            f"simulated: torch must know of no other accelerator in this process, got {accelerator}"
+        )
     from torch.utils import backend_registration
 
     class Module(backend_registration._DummyBackendModule):
@@ -95,21 +89,6 @@ def register(operators: Iterable[OpOverload]) -> None:
         aten.impl("_copy_from", fallthrough_kernel, lazy)
     _libraries.extend([everything, aten])
     _let_storages_fail()
-
-
-def _check_torch() -> None:
-    """Raise if torch lacks what this file needs, or knows another accelerator."""
-    for path in _NEEDED:
-        try:
-            attrgetter(path.removeprefix("torch."))(torch)
-        except AttributeError:
-            message = f"simulated: torch must have {path}, got torch {torch.__version__}"
-            raise RuntimeError(message) from None
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    if accelerator is not None:
-        raise RuntimeError(
-            f"simulated: torch must know of no other accelerator in this process, got {accelerator}"
-        )
 
 
 def _let_storages_fail() -> None:

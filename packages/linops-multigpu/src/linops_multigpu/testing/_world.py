@@ -166,8 +166,9 @@ def simulated(
     RaceError
         At the end, if there was a race.
     RuntimeError
-        If this version of torch is not supported, if there is another accelerator in this
-        process, or if a machine is simulated already.
+        If there is another accelerator in this process, or if a machine is simulated already.
+    AttributeError
+        If this version of torch lacks an internal name.
     ValueError
         If the schedule does not exist, `n_devices` is less than one, or `memory` is negative.
 
