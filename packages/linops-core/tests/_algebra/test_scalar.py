@@ -134,6 +134,19 @@ def test_a_division_has_each_result_that_is_in_range(
         assert (D / divisor)(x).item() == pytest.approx(result, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "zero", [0, -0.0, 0j, False, np.float64(0), torch.tensor(0), torch.tensor(0.0)], ids=repr
+)
+def test_a_division_by_zero_is_refused(zero: Any) -> None:
+    with pytest.raises(ZeroDivisionError, match=r"Dense .*: the divisor must not be 0"):
+        Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M",)) / zero
+
+
+def test_a_divisor_with_a_gradient_is_not_read() -> None:
+    zero = torch.tensor(0.0, requires_grad=True)
+    assert (Diagonal(torch.ones(1), ("N",)) / zero)(torch.ones(1)).isinf().all()
+
+
 def test_complex_numbers_at_the_edge_of_the_range_have_normals() -> None:
     x = torch.ones(1, dtype=torch.complex128)
     for number, square in ((1e200j, torch.inf), (1.7e308 + 1.7e308j, torch.inf), (1e-200j, 0)):

@@ -135,6 +135,8 @@ def divide(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
                 return scale(linop, 1 / number)
         number = number.item()  # a reciprocal may be out of range of the tensor's dtype
     number, step = as_python(number), 2.0**100
+    if number == 0:
+        raise ZeroDivisionError(f"{linop.signature}: the divisor must not be 0, got {number}")
     # The reciprocal of 1e-40 is out of range of float32, that of 1e-310 of float64.
     while 0 < max(abs(number.real), abs(number.imag)) < 1 / step:
         linop, number = scale(linop, step), number * step

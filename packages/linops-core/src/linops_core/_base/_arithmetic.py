@@ -169,7 +169,14 @@ class Arithmetic(DimensionedModule):
     __rmul__ = __mul__
 
     def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
-        """Return the operator divided by a real or complex number."""
+        """Return the operator divided by a real or complex number.
+
+        Raises
+        ------
+        ZeroDivisionError
+            If the number is zero. A tensor on another device or with a gradient is not read, and
+            its results are not finite.
+        """
         if not is_scalar(scalar):
             return _refused(self, "/", scalar)
         return make_in_plain_python(rules.divide, self, scalar)
