@@ -26,7 +26,7 @@ _LARGEST_DIRECT = 256
 _SMALLEST_TRANSFORMED = 2**10
 """Points of a grid below which the overhead of calls dominates."""
 _SMALLEST_SUM = 2**13
-"""Numbers of single precision below which a loop over taps takes longer than a convolution."""
+"""Numbers below which a loop over taps takes longer than a convolution."""
 _PART = 2**22
 """Bytes of a result that a sum over taps computes at a time, so that they stay in the cache."""
 
@@ -157,9 +157,11 @@ def _sums_taps(x: Tensor, weight: Tensor, ndim: int) -> bool:
         return False
     dtype = torch.promote_types(x.dtype, weight.dtype)
     if dtype is torch.float32 and not torch.is_autocast_enabled("cpu"):
-        is_alone = ndim == 1 or x.shape[: x.ndim - ndim].numel() == 1
-        return x.numel() >= _SMALLEST_SUM and (is_alone or not x.is_contiguous())
-    return dtype.itemsize >= 8
+        if x.is_contiguous() and ndim > 1 and x.shape[: x.ndim - ndim].numel() > 1:
+            return False
+    elif dtype.itemsize < 8:
+        return False
+    return x.numel() >= _SMALLEST_SUM
 
 
 def _sum_over_taps(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
@@ -201,6 +203,8 @@ def _convolved(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     batch, grid = x.shape[: x.ndim - ndim], x.shape[x.ndim - ndim :]
     # Each plane is a channel with its own kernel: by far the fastest way in torch.
     taps = weight.shape[weight.ndim - ndim :]
+    if x.is_contiguous():  # with the usual strides; convolutions can hang with others (2.13)
+        x = x.flatten().view(x.shape)
     planes = x.reshape(1, -1, *grid)
     kernels = weight.to(x.real.dtype).expand(*batch, *taps).reshape(-1, 1, *taps)
     if x.is_complex():
