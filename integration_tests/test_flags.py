@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,4 +89,5 @@ def test_flags_that_are_checked_elsewhere() -> None:
     for call in calls:
         with pytest.raises(TypeError, match="must be True or False, got 'no'"):
             call("no")
-    assert FFT(1, centered=np.bool_(True)).centered
+    of_numpy: Any = np.bool_(True)
+    assert FFT(1, centered=of_numpy).centered
