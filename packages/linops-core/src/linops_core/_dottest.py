@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
+from memmap.siblings import check_flags
 from nameddim import ELLIPSES, NamedDimension
 
 from ._base._dimensions import may_be_cut, named_axes
@@ -54,6 +55,7 @@ def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
     >>> inner(torch.tensor([1j, 1.0]), torch.tensor([1j, 2.0]))
     tensor(3.+0.j)
     """
+    check_flags("inner", is_complex_linear=is_complex_linear)
     check_vector("inner", "x", x)
     check_vector("inner", "y", y)
     if x.shape != y.shape:

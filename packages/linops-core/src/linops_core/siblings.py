@@ -7,6 +7,7 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 from typing import TYPE_CHECKING
 
 from memmap.siblings import bytes_text as bytes_text
+from memmap.siblings import check_flags as check_flags
 from memmap.siblings import loaded_when_used as loaded_when_used
 from memmap.siblings import written_aside as written_aside
 

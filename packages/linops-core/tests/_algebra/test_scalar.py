@@ -130,8 +130,8 @@ def test_a_division_has_each_result_that_is_in_range(
     D, x = Diagonal(weight, ("N",)), torch.ones_like(weight)
     assert (D / divisor)(x).item() == pytest.approx(result, rel=1e-6)
     if not isinstance(divisor, int):
-        divisor = torch.tensor(divisor, dtype=torch.complex128)
-        assert (D / divisor)(x).item() == pytest.approx(result, rel=1e-6)
+        of_torch = torch.tensor(divisor, dtype=torch.complex128)
+        assert (D / of_torch)(x).item() == pytest.approx(result, rel=1e-6)
 
 
 @pytest.mark.parametrize(
