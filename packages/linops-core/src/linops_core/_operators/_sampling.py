@@ -148,7 +148,7 @@ class Sampling(GridOperator[GridPart]):
                 f"got {sizes}; leave it out, or give names as output_shape= and input_shape="
             )
         shapes = output_shape, input_shape, batch_shape
-        points = mask.nonzero(as_tuple=True)
+        points = (mask != 0).nonzero(as_tuple=True)  # not of uint16, for which torch has none
         return cls(points, sizes, *shapes, dims=dims, shape=shape, to=to)
 
     @classmethod
