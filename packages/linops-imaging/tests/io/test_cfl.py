@@ -84,7 +84,7 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"write_cfl: the array must be a torch\.Tensor, got"):
         write_cfl(tmp_path / "x", [1.0])  # type: ignore[arg-type]
     with pytest.raises(
-        TypeError, match=r"write_cfl: the array must be dense, got .*; call array.to"
+        TypeError, match=r"write_cfl: the array must be dense, got .*; make it so by .to"
     ):
         write_cfl(tmp_path / "x", torch.eye(3).to_sparse())
     with pytest.raises(

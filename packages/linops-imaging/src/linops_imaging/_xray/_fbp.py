@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import Chain, NamedLinop, Scalar
-from linops_core.siblings import acts_as, is_unitary, not_a_tensor
+from linops_core.siblings import acts_as, is_dense, is_unitary, not_a_tensor
 
 from .._checks import check_finite
 from .._some_at_a_time import some_at_a_time
@@ -104,7 +104,7 @@ def fbp(
     >>> abs(fbp(A(disc), A)[32, 32] - 1) < 0.05
     tensor(True)
     """
-    if not isinstance(sinogram, Tensor):
+    if not is_dense(sinogram):
         raise not_a_tensor("fbp", "the sinogram", sinogram)
     if acts_as(A, Chain):
         kinds = ParallelBeam, FanBeam

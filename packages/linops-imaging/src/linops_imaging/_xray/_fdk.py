@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from linops_core import Chain, NamedLinop
-from linops_core.siblings import acts_as, not_a_tensor
+from linops_core.siblings import acts_as, is_dense, not_a_tensor
 
 from .._checks import check_finite
 from ._beams import FanRays
@@ -74,7 +74,7 @@ def fdk(
     >>> abs(fdk(A(rod), A)[12, 12, 2] - 1) < 0.05
     tensor(True)
     """
-    if not isinstance(sinogram, Tensor):
+    if not is_dense(sinogram):
         raise not_a_tensor("fdk", "the sinogram", sinogram)
     if acts_as(A, Chain):
         return of_chain(
