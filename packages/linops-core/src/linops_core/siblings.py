@@ -58,6 +58,7 @@ from ._kernels._changes import writes_are_counted as writes_are_counted
 from ._kernels._contraction import aligned as aligned
 from ._kernels._dtype import at_least_single as at_least_single
 from ._kernels._dtype import check_vector as check_vector
+from ._kernels._dtype import is_dense as is_dense
 from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._dtype import real_part as real_part
 from ._kernels._inner_products import host_numbers as host_numbers

@@ -14,7 +14,7 @@ from nameddim import NamedDimension, NamedShape
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
-from .._kernels._dtype import at_least_single, not_a_tensor, summable
+from .._kernels._dtype import at_least_single, is_dense, not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from .._numbers import is_size
@@ -295,7 +295,7 @@ def meaning_of(
     name: str, mask: Tensor, windows: Sequence[SlidingWindows], given: str | None
 ) -> str:
     """Return whether a mask selects "blocks" or "elements" of every block."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+    if not is_dense(mask) or mask.dtype != torch.bool:
         raise not_a_tensor(name, "the mask", mask, "a tensor of booleans")
     shapes = {
         "blocks": tuple(axis.n_windows for axis in windows),

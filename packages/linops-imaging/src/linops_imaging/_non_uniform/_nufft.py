@@ -203,7 +203,7 @@ class NUFFT(Wrapper):
         last, placed = (output_shape, input_shape, batch_shape), (dims, shape, to)
         points, names = names_of_transform(locs.shape, last, placed, input_kshape)
         is_for_coils = not toeplitz and not {*names.batch} <= {ELLIPSES, *points}
-        tol = _TOL if tol is None else tol
+        tol = _TOL if tol is None else check_real("NUFFT", "tol", tol, above=0)
         wanted = Wanted(locs, sizes, tol, given, points, names, table_budget, is_for_coils)
         way, operand = _made(method, wanted)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))

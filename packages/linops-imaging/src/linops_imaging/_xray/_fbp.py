@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import Chain, NamedLinop, Scalar
-from linops_core.siblings import acts_as, check_flags, is_unitary, not_a_tensor
+from linops_core.siblings import acts_as, check_flags, is_dense, is_unitary, not_a_tensor
 
 from .._checks import check_finite
 from .._some_at_a_time import some_at_a_time
@@ -105,7 +105,7 @@ def fbp(
     tensor(True)
     """
     check_flags("fbp", allow_gaps=allow_gaps)
-    if not isinstance(sinogram, Tensor):
+    if not is_dense(sinogram):
         raise not_a_tensor("fbp", "the sinogram", sinogram)
     if acts_as(A, Chain):
         kinds = ParallelBeam, FanBeam

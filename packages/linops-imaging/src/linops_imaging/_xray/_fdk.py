@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from linops_core import Chain, NamedLinop
-from linops_core.siblings import acts_as, check_flags, not_a_tensor
+from linops_core.siblings import acts_as, check_flags, is_dense, not_a_tensor
 
 from .._checks import check_finite
 from ._beams import FanRays
@@ -75,7 +75,7 @@ def fdk(
     tensor(True)
     """
     check_flags("fdk", allow_gaps=allow_gaps)
-    if not isinstance(sinogram, Tensor):
+    if not is_dense(sinogram):
         raise not_a_tensor("fdk", "the sinogram", sinogram)
     if acts_as(A, Chain):
         return of_chain(
