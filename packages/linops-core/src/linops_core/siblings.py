@@ -70,6 +70,7 @@ from ._kernels._plain import is_plain as is_plain
 from ._kernels._torch_state import FakeTensor as FakeTensor
 from ._kernels._torch_state import becomes_a_graph as becomes_a_graph
 from ._kernels._torch_state import has_storage as has_storage
+from ._kernels._torch_state import is_in_vmap as is_in_vmap
 from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import compress
 
 from torch import Tensor
@@ -82,7 +83,8 @@ class Add(Composite):
     def fn(linop: Add, x: Tensor, /) -> Tensor:
         """Return A_1 x + A_2 x + ..., in this order."""
         pairs = [(term, x) for term in linop.linops]
-        return combine_on_threads(accumulate, pairs, linop.threaded, linop.num_workers)
+        total = partial(accumulate, owner=linop.name)
+        return combine_on_threads(total, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
 

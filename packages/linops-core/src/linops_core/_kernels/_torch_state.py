@@ -26,6 +26,12 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def is_in_vmap() -> bool:
+    """Whether vmap is at work, which hides the values of the tensors of its batch."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    return torch._C._functorch.TransformType.Vmap in [level.key() for level in levels]
+
+
 def is_in_forward_mode() -> bool:
     """Whether tensors may have tangents: autograd is in forward mode."""
     return forward_ad._current_level >= 0

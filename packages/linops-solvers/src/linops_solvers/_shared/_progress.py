@@ -170,8 +170,8 @@ class Progress:
 
     @property
     def is_watched(self) -> bool:
-        """Whether there is a callback or a progress bar, so that values are shown."""
-        return self.tqdm_kwargs is not None or self.callback is not None
+        """Whether values are shown by a callback or a bar, or saved for those of a later call."""
+        return any(each is not None for each in (self.tqdm_kwargs, self.callback, self.checkpoint))
 
     def follow(self, steps: SolverSteps, start: Measured = ({}, None)) -> Tensor:
         """Do steps until there is a reason to stop; return the result.
