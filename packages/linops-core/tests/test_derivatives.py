@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -43,6 +43,27 @@ def check_batch(A: torch.nn.Module, x: Tensor) -> None:
     (batch,) = torch.autograd.grad(y, x, rows, is_grads_batched=True, retain_graph=True)
     for row, of_row in zip(rows, batch, strict=True):
         torch.testing.assert_close(torch.autograd.grad(y, x, row, retain_graph=True)[0], of_row)
+
+
+LAZY = {
+    "plain": lambda x: x,
+    "conjugate": torch.conj,
+    "negative": torch._neg_view,
+    "both": lambda x: torch._neg_view(x).conj(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+@settings(max_examples=settings().max_examples // 4)
+@given(leaves(), WAYS, *[st.sampled_from(sorted(LAZY))] * 2)
+def test_forward_mode_takes_lazy_inputs_and_tangents(
+    known: Known, way: Literal["A", "H", "N"], of_x: str, of_change: str
+) -> None:
+    A, x = operator_and_input(known, way)
+    x, change = LAZY[of_x](torch.complex(x, x.flip(0))), LAZY[of_change](x.flip(-1) * (1 + 2j))
+    y, of_y = torch.func.jvp(A, (x,), (change,))
+    torch.testing.assert_close(y, A(x))
+    torch.testing.assert_close(of_y, A(change))
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode

@@ -202,6 +202,9 @@ def test_zeros_that_are_added_to_a_real_part_vanish() -> None:
     zero, real = Zero(("N",), ("M",), sizes={"N": 2, "M": 2}), RealPart(("M",))
     row, x = HStack(zero, real, batch_dims=(), sizes={"M": 2}), torch.rand(4).to(torch.complex128)
     torch.testing.assert_close(batch_linop(row, {"Columns": 2})(x), row(x))
+    behind = HStack(Zero(("M",), sizes={"M": 2}), real, batch_dims=(), sizes={"M": 2})
+    for sizes in ({"Columns": 2}, {"M": 1}):  # this zero is behind a layout
+        torch.testing.assert_close(batch_linop(behind, sizes)(x), behind(x))
     diagonal = BlockDiag(real, real, batch_dims=(), sizes={"M": 2})
     torch.testing.assert_close(batch_linop(diagonal, {"Columns": 2, "Rows": 1})(x), diagonal(x))
 

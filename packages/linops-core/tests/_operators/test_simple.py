@@ -131,6 +131,21 @@ def test_a_pair_that_is_none_is_refused_at_every_use(
     assert SimpleLinop(times(2), times(0.5))(torch.ones(1)).item() == 2
 
 
+@pytest.mark.parametrize(
+    ("adjoint", "message"),
+    [
+        (lambda y: y.float().double(), r"up to a relative difference of .*, as in a lower prec"),
+        (lambda y: y[:2], r"return the shape of the input \(3,\), got \(2,\)"),
+    ],
+)
+def test_a_refusal_of_a_pair_shows_its_names(
+    adjoint: Callable[[Tensor], Tensor], message: str
+) -> None:
+    A = SimpleLinop(times(1), adjoint, None, ("X",), ("Y",), name="Copy", check=True)
+    with pytest.raises(AdjointError, match=rf"^Copy \(X\) -> \(Y\): the adjoint must .*{message}"):
+        A(torch.rand(3, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("use", uses)
 def test_an_adjoint_that_forgets_to_conjugate_is_refused(
     use: Callable[[NamedLinop, Tensor], Tensor],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -316,6 +317,35 @@ def test_a_normal_is_cut_alike_in_input_and_output(two: Ranked) -> None:
     def program(rank: int) -> None:
         B = distribute_linop(A, two.mesh(r=2), {"Nz": "r"})
         assert B.input_placements == B.output_placements == (Shard(2),)
+
+    two.run(program)
+
+
+def test_an_inner_operator_of_a_normal_is_distributed_alike(two: Ranked) -> None:
+    weights = Diagonal(random(3, 5).real, ("Kx", "Ky"))
+    F, x = FFT(dims=("Nx", "Ny"), shape=("Nx", "Ny"), to=("Kx", "Ky")), random(3, 5)
+
+    def program(rank: int) -> None:
+        A = distribute_linop(F, two.mesh(r=2), {"Nx": "r", "Ky": "r"}, sizes={"Nx": 3, "Ny": 5})
+        inner = distribute_linop(weights, two.mesh(r=2), {"Ky": "r"})
+        for right in (inner, Scalar(2.0), Identity(("Kx", "Ky"))):
+            normal = A.normal(right)
+            whole = F.normal(weights if right is inner else right)
+            assert isinstance(normal, DistributedLinop)
+            torch.testing.assert_close(normal.full_output(normal(A.local_input(x))), whole(x))
+        cases: list[tuple[Any, type[Exception], str]] = [
+            (
+                torch.ones(3, 5),
+                TypeError,
+                r"DistributedLinop \(Nx, Ny\) -> .* must be a NamedLinop",
+            ),
+            (Scalar(2.0, ("Q",)), ValueError, "DistributedLinop .* must act on the output space"),
+            (weights, ValueError, "Ky must have one size"),
+            (FFT(dims=("Kx", "Ky")), NotImplementedError, "FFT .*: Ky must be a batch dimension"),
+        ]
+        for wrong, error, message in cases:
+            with pytest.raises(error, match=message):
+                A.normal(wrong)
 
     two.run(program)
 

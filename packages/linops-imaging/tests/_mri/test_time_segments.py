@@ -186,8 +186,8 @@ def test_one_frequency_needs_one_segment(field: Tensor) -> None:
         ({"times": torch.tensor(0.01)}, ValueError, "time_dims must be 0 dimensions"),
         ({"time_dims": ("Nx",)}, ValueError, "time_dims must be 1 dimensions of the transform's"),
         ({"field_dims": ("Nx", "Nx")}, ValueError, "field_dims must be 2 dimensions"),
-        ({"field_map": FIELD[:, :2]}, ValueError, "Ny must have one size"),
-        ({"times": TIMES[:2]}, ValueError, "R must have one size"),
+        ({"field_map": FIELD[:, :2]}, ValueError, r"field_dims must be the .* \(4, 2\)"),
+        ({"times": TIMES[:2]}, ValueError, r"time_dims must be the .* \(2,\) among"),
         ({"r2_star": DECAY[:2]}, ValueError, "r2_star must have the shape"),
         ({"n_segments": 2.5}, TypeError, "n_segments must be an integer"),
         ({"n_segments": 0}, ValueError, "n_segments must be at least 1"),
@@ -206,3 +206,19 @@ def test_what_is_wrong_is_refused(
     given = {"transform": transform(), "field_map": FIELD, "times": TIMES, "tol": 0.5}
     with pytest.raises(error, match=message):
         TimeSegments(**{**given, **arguments})
+
+
+@pytest.mark.parametrize("n_coils", [None, 2])
+def test_coils_behind_the_samples_are_not_taken_for_times(n_coils: int | None) -> None:
+    F: NamedLinop = NUFFT(locations(5), SIZES, dims=("X", "Y"), shape=("X", "Y", "C"), to=("R",))
+    if n_coils:
+        maps = random(n_coils, *SIZES)
+        F = F @ Dense(maps, ("C", "X", "Y"), ("X", "Y"), ("X", "Y", "C"))
+    message = r"TimeSegments: time_dims must be the dimensions with the sizes \(5,\) among"
+    with pytest.raises(ValueError, match=message):
+        TimeSegments(F, FIELD, TIMES, field_dims=("X", "Y"))
+    A = TimeSegments(F, FIELD, TIMES, field_dims=("X", "Y"), time_dims=("R",))
+    assert A.oshape == ("R", "C") and A.size("R") == 5
+    if not n_coils:  # as for times, the last dimensions are no default for the field
+        with pytest.raises(ValueError, match=r"field_dims must be the .* \(4, 3\) among"):
+            TimeSegments(F, FIELD, TIMES, time_dims=("R",))

@@ -88,6 +88,18 @@ def problem(dtype: torch.dtype, scale: float, seed: int) -> tuple[Dense, Tensor,
 
 
 @pytest.mark.parametrize("name", SOLVERS)
+def test_values_are_saved_also_if_nobody_watches(name: str, tmp_path: Path) -> None:
+    solver, options = SOLVERS[name]
+    A, y, x0 = problem(torch.float64, 1.0, seed=0)
+    wanted, loaded = list[Step](), list[Step]()
+    file = {"checkpoint": tmp_path / "x.pt"}
+    for more in ({"callback": wanted.append}, file, {"callback": loaded.append, **file}):
+        solver(A, y, x0, 0.1, max_num_iters=LIMIT, **options, **more)
+    (step,) = loaded
+    assert (step.iteration, step.values) == (wanted[-1].iteration, wanted[-1].values)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
 @settings(max_examples=settings().max_examples // 3)
 @given(
     st.sampled_from([torch.float32, torch.float64, torch.complex128, torch.float16]),

@@ -227,6 +227,13 @@ def test_the_norm_of_an_operator_with_an_empty_space_is_zero(dtype: torch.dtype)
         assert result.shape == () and result == 0 and not result.is_complex()
 
 
+@pytest.mark.parametrize("of_v", [1e-6, 3e4])
+def test_the_norm_is_found_from_any_vector_in_float16(of_v: float) -> None:
+    A = Diagonal(torch.full((6,), 100, dtype=torch.float16), ("N",))
+    norm = operator_norm(A, torch.full((6,), of_v, dtype=torch.float16))
+    torch.testing.assert_close(norm, torch.tensor(100.0), rtol=2e-3, atol=0)
+
+
 def test_what_cannot_be_called_is_refused() -> None:
     wrong: Any = 3
     x = torch.ones(2)

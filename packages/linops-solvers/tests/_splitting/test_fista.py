@@ -129,6 +129,19 @@ def test_the_unit_of_the_data_does_not_matter(dtype: torch.dtype, exponent: int)
     torch.testing.assert_close(scaled / unit, x, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("solve", [fista, proximal_gradient])
+@pytest.mark.parametrize(
+    ("scale", "of_y"), [(3, 3000), (100, 30000), (300, 60), (0.01, 1e-4)], ids=str
+)
+def test_a_solution_in_the_range_of_float16_is_found(
+    solve: Callable[..., Tensor], scale: float, of_y: float
+) -> None:
+    """The first gradient, or A.N of it, is not."""
+    A = Diagonal(torch.full((6,), scale, dtype=torch.float16), ("N",))
+    y = torch.full((6,), of_y, dtype=torch.float16)
+    torch.testing.assert_close(solve(A, y, no_penalty()), y / scale, rtol=2e-3, atol=0)
+
+
 def test_an_image_is_found_from_few_samples() -> None:
     """A sparse signal in a third of its Fourier coefficients: the classic of compressed sensing."""
     generator = torch.Generator().manual_seed(0)

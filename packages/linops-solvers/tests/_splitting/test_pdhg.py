@@ -328,3 +328,17 @@ def test_an_adjoint_of_another_shape_is_refused() -> None:
             sigma=1.0,
             adjoint=lambda x: torch.ones(3),
         )
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e100])
+@pytest.mark.parametrize("is_dual", [False, True])
+def test_it_ends_at_zero_from_any_start(scale: float, is_dual: bool) -> None:
+    """There x and p fall for ever, and their norms of a step show no scale."""
+    K = Dense.from_einstr(randn(4, 3, dtype=torch.float64, seed=0), "MN,N->M")
+    x0, p0 = (scale * randn(n, dtype=torch.float64, seed=n) for n in (3, 4))
+    start: dict[str, Any] = {"x0": 0 * x0, "p0": p0} if is_dual else {"x0": x0}
+    for map_of_g in (soft_threshold(0.1 * scale), l2_squared(0.1)):
+        record = Record()
+        x = pdhg(K, l2_squared(1.0), map_of_g, **start, callback=record)
+        assert record.reason is StopReason.CONVERGED and record.iterations < 200
+        assert float(x.norm()) <= 1e-2 * scale

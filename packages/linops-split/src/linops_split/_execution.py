@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import steps_that_differ
+from linops_core.siblings import at_least_single, steps_that_differ
 
 from ._part_slices import PartSlices
 from ._tiles import Tiles
@@ -94,13 +94,14 @@ class Output:
     """The memory of an output, allocated for the first result.
 
     Its dtype is that of the results, promoted if they differ. Integers and booleans are summed in
-    int64, as in `Add`.
+    int64 and half precision in single precision, as in `Add`.
     """
 
     def __init__(self, work: Work) -> None:
         self.tiles, self.layout = work.tiles, work.layout
         self.y: Tensor | None = None
         self.slices: list[Tensor] = []
+        self.dtype_of_results: torch.dtype | None = None
 
     def put(self, number: int, result: Tensor) -> None:
         """Write the result of a part to its slice, or add it there."""
@@ -125,6 +126,9 @@ class Output:
     def _fit(self, result: Tensor) -> None:
         """Have memory whose dtype fits this result and all before it."""
         dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
+        self.dtype_of_results = torch.promote_types(self.dtype_of_results or dtype, dtype)
+        if self.layout.is_summed:
+            dtype = at_least_single(dtype)
         if self.y is None:
             self.use(self.make(result, dtype))
         elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
@@ -142,6 +146,10 @@ class Output:
     def use(self, y: Tensor) -> None:
         """Use this memory for the output from now on."""
         self.y, self.slices = y, self.layout.views(y)
+
+    def whole(self) -> Tensor | None:
+        """Return the output in the dtype of the results; None if there is none."""
+        return None if self.y is None else self.y.to(self.dtype_of_results)
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -168,4 +176,4 @@ def run_in_order(
         if result is not None:
             output.put(number, result)
         del result  # free it before the next one is made
-    return output.y
+    return output.whole()

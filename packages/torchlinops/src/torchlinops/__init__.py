@@ -1,12 +1,11 @@
 """Linear operators on named dimensions, split over devices: all packages under one import.
 
-The names that programs use most are here, and those of ``nameddim`` and ``memmap``, of which
-``dir`` lists only ``ND`` and ``NS``. All names of the packages are in the modules
-``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
-``.linops.distributed``, ``.alg``, ``.imaging``, ``.interop``, ``.testing`` and ``.config``. The
-packages can also be used by their own names: ``nameddim``, ``memmap``, ``linops_core``,
-``linops_solvers``, ``linops_imaging``, ``linops_split``, ``linops_multigpu`` and
-``linops_distributed``. ``torchlinops.recon`` has reconstructions of scans in one call.
+All names of the packages are here, and in the modules ``torchlinops.nameddim``, ``.memmap``,
+``.linops``, ``.linops.split``, ``.linops.device``, ``.linops.distributed``, ``.alg``, ``.imaging``,
+``.interop``, ``.testing`` and ``.config``. The packages can also be used by their own names:
+``nameddim``, ``memmap``, ``linops_core``, ``linops_solvers``, ``linops_imaging``, ``linops_split``,
+``linops_multigpu`` and ``linops_distributed``. ``torchlinops.recon`` has reconstructions of scans
+in one call.
 """
 
 from importlib import import_module
@@ -17,7 +16,7 @@ from torchlinops._conflict import refuse_other_distribution
 refuse_other_distribution()
 
 import linops_imaging as _imaging  # noqa: E402, F401  # registers the operation of saved programs
-from linops_core.siblings import loaded_when_used  # noqa: E402
+from memmap.siblings import LAZY_MODULES  # noqa: E402
 from torchlinops import config as config  # noqa: E402
 
 if TYPE_CHECKING:
@@ -42,63 +41,31 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_NAMES = {
-    "linops_core": (
-        "Add ArrayToBlocks AsComplex BlockDiag BlocksToArray Chain Concat Convolution Crop DCT "
-        "Dense Diagonal Downsample Embed FFT Flip FourierShift HStack Identity ImagPart "
-        "Interpolate Kronecker NamedLinop Pad PadDim PadLast RealFFT RealPart Rearrange Repeat "
-        "Roll Sampling Scalar SimpleLinop Slice SliceableLinop SplitError Stack SumReduce Truncate "
-        "Upsample VStack Zero dottest from_scipy inner is_adjoint"
-    ),
-    "linops_solvers": (
-        "Record admm conjugate_gradients douglas_rachford estimate_trace fista gmres "
-        "group_soft_threshold huber in_basis irls l0 l1_ball lbfgs lsmr lsqr minres mlem "
-        "nuclear_norm omp operator_norm osem pdhg polynomial_preconditioner power_method "
-        "proximal_gradient richardson_lucy simplex soft_threshold split_bregman svd"
-    ),
-    "linops_imaging": (
-        "ConeBeam FanBeam FiniteDifference Gradient Laplacian NUFFT ParallelBeam ParallelBeam3D "
-        "SymmetrizedGradient Wavelet coil_maps density_compensation espirit fbp fdk from_deepinv "
-        "io masks mri phantoms show to_deepinv toeplitz_kernel trajectories"
-    ),
-    "linops_split": "Tile assemble batch_linop fuzzy_broadcast_to plan_batches split_linop",
-    "linops_multigpu": "BatchSpec DeviceSpec RepeatedEvent ToDevice batched create_batched_linop",
-    "linops_distributed": "DistributedLinop distribute_linop plan_mesh",
-    "nameddim": "ND NS",
-    ".alg": "alg",
-    ".config": "config",
-    ".imaging": "imaging",
-    ".interop": "interop",
-    ".linops": "linops",
-    ".memmap": "memmap",
-    ".nameddim": "nameddim",
-    ".recon": "recon",
-    ".testing": "testing",
-    ".utils": "utils",
-}
-__all__ = sorted(" ".join(_NAMES.values()).split())
-
 if not TYPE_CHECKING:
-    # Few programs need all modules, so each name is imported when it is used.
-    _listed, _ = loaded_when_used(__name__, _NAMES)
-    _WITH_OTHERS = "linops alg imaging linops.split linops.device linops.distributed interop"
+    # Few programs need all modules, so each is imported when it is used.
+    _PACKAGES = (
+        "linops_core nameddim memmap linops_solvers linops_imaging linops_split linops_multigpu "
+        "linops_distributed"
+    ).split()
+    _MODULES = "alg imaging interop linops memmap nameddim recon testing utils".split()
+    LAZY_MODULES.extend([(__name__, package) for package in _PACKAGES])
 
     def __getattr__(name: str) -> object:
-        if name in __all__:
-            return _listed(name)
-        error = f"module {__name__!r} has no attribute {name!r}"
-        if name.startswith("__"):
-            raise AttributeError(error)
-        for module in map(import_module, ("nameddim", "memmap")):
-            if name in module.__all__:
-                return getattr(module, name)
-        for folder in _WITH_OTHERS.split():
-            module = import_module(f"{__name__}.{folder}")
-            if name in module.__all__:
-                error = f"{error}; it is {module.__name__}.{name}"
-                break
-        raise AttributeError(error)
+        if name == "__all__":
+            names = (import_module(package).__all__ for package in _PACKAGES)
+            value = sorted({*_MODULES}.union(*names))
+        elif name in _MODULES:
+            value = import_module(f"{__name__}.{name}")
+        else:
+            homes = () if name.startswith("__") else map(import_module, _PACKAGES)
+            home = next((home for home in homes if name in home.__all__), None)
+            if home is None:
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            value = getattr(home, name)
+        globals()[name] = value
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    def __dir__() -> list[str]:
+        return sorted(
+            {*__getattr__("__all__"), *(name for name in globals() if name.startswith("__"))}
+        )

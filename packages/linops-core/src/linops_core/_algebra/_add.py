@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import compress
 
 from torch import Tensor
@@ -62,7 +63,7 @@ class Add(Composite):
         num_workers: int | None = None,
         name: str | None = None,
     ) -> None:
-        check_workers("Add", num_workers)
+        check_workers("Add", threaded, num_workers)
         check_operands("Add", linops)
         # Sums are fitted as a whole: the dimensions of their terms are known.
         operands = same_space("Add", with_outputs_alike(linops))
@@ -82,7 +83,8 @@ class Add(Composite):
     def fn(linop: Add, x: Tensor, /) -> Tensor:
         """Return A_1 x + A_2 x + ..., in this order."""
         pairs = [(term, x) for term in linop.linops]
-        return combine_on_threads(accumulate, pairs, linop.threaded, linop.num_workers)
+        total = partial(accumulate, owner=linop.name)
+        return combine_on_threads(total, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
 

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling, is_exporting
 from .._kept import CHECKED, has_fixed_lengths
 from .._kernels._dtype import check_torch_computes, resolve_conj_and_neg
 from .._kernels._recursion import advise
-from .._kernels._torch_state import has_global_hooks
+from .._kernels._torch_state import has_global_hooks, is_in_forward_mode
 from ._dimensions import DimensionedModule
 from ._module import check_export
 
@@ -91,6 +91,8 @@ def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
         check_export(linop)
     if is_traced:  # a compiler leaves a function whose graph breaks in a `try`
         return nn.Module.__call__(linop, x)  # type: ignore[no-any-return]
+    if is_in_forward_mode() and isinstance(x, Tensor):
+        x = resolve_conj_and_neg(x)  # torch refuses views of one whose tangent is not lazy as well
     try:
         y: Tensor = linop.forward(x) if is_plain else nn.Module.__call__(linop, x)
     except RecursionError as error:

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from memmap.siblings import check_flags
 from nameddim import NamedDimension, NamedShape
 
 from .._base._dimensions import Side
@@ -138,6 +139,7 @@ class SliceableLinop(NamedLinop):
             If the numbers of dimensions and names differ, two names are ``()``, or the weight does
             not have size 1 along a broadcast dimension.
         """  # noqa: E501
+        check_flags(type(self).__name__, is_geometry=is_geometry)
         dims = self.shape.other_shapes[shape_key]
         if not is_dense(weight):
             raise not_a_tensor(self.name, name, weight)

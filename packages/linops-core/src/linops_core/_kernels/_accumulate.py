@@ -16,14 +16,14 @@ MANY = 2**8
 
 A NUFFT multiplies such errors by up to 100, at the edge of the image."""
 _BINS = 2**16
-"""Places are counted by their lowest bits: several share a bin, so counts are at most too large."""
+"""Indices are counted by their lowest bits; several share a bin, so counts are only too large."""
 
 
-def accumulate(results: Iterable[Tensor]) -> Tensor:
+def accumulate(results: Iterable[Tensor], owner: str = "Add") -> Tensor:
     """Return the sum of ``results`` in order, with at most two of them in memory.
 
     Integers are added as int64, and half precision in single precision. Nothing is broadcast:
-    different shapes raise a ValueError.
+    different shapes raise a ValueError, which names ``owner``.
     """
     iterator = iter(results)
     total = next(iterator)
@@ -32,7 +32,7 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
     for result in iterator:
         if result.shape != total.shape:
             raise ValueError(
-                f"Add: all terms must return one shape, got {tuple(total.shape)} "
+                f"{owner}: all terms must return one shape, got {tuple(total.shape)} "
                 f"and {tuple(result.shape)}"
             )
         dtype = torch.promote_types(dtype, result.dtype)
@@ -46,34 +46,36 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
     return total if at_least_single(dtype) == dtype else total.to(dtype)
 
 
-def concatenate(results: Iterable[Tensor], axis: int, length: int) -> Tensor:
+def concatenate(results: Iterable[Tensor], axis: int, length: int, owner: str = "Concat") -> Tensor:
     """Return ``results`` concatenated along ``axis``, with one of them in memory at a time.
 
     ``length`` is that of all together; in memory planning, there may be fewer results. Dtypes
-    promote, as in :func:`torch.cat`.
+    promote, as in :func:`torch.cat`. Results that differ along another axis raise a ValueError,
+    which names ``owner``.
     """
     whole: Tensor | None = None
+    shape: tuple[int, ...] = ()
     offset = 0
     kept: list[Tensor] = []
     in_place = writing_is_safe()
     for result in results:
         size = result.shape[axis]
+        lengths = [*(shape or result.shape)]
+        lengths[axis], shape = size, shape or result.shape
+        if lengths != [*result.shape]:
+            raise ValueError(
+                f"{owner}: all operands must return one shape except for axis {axis}, "
+                f"got {tuple(shape)} and {tuple(result.shape)}"
+            )
         if kept or not in_place or is_recorded(result) or size == length:
             kept.append(result)
             continue
         if whole is None:
-            lengths = list(result.shape)
             lengths[axis] = length
             whole = result.new_empty(lengths)
         if result.dtype != whole.dtype:
             whole = whole.to(torch.promote_types(whole.dtype, result.dtype))
-        part = whole.narrow(axis, offset, size)
-        if part.shape != result.shape:
-            raise ValueError(
-                f"Concat: all operands must return one shape except for axis {axis}, "
-                f"got {tuple(part.shape)} and {tuple(result.shape)}"
-            )
-        part.copy_(result)
+        whole.narrow(axis, offset, size).copy_(result)
         offset += size
         del result  # freed before the next one is made
     if whole is None and len(kept) == 1:

@@ -203,7 +203,9 @@ class Sampling(GridOperator[GridPart]):
         indices, x = linop.flat_indices(), linop.gathered(x)
         batch = x.shape[: x.ndim - len(linop.input_size)]
         grid = x.to(linop.dtype_of_sums(x.dtype)) if is_recorded(x) else x  # its gradient adds
-        samples = grid.reshape(*batch, prod(linop.input_size)).index_select(-1, indices.flatten())
+        points = indices.flatten().expand(*batch, -1)
+        # Not index_select, which copies a grid that is not contiguous.
+        samples = grid.reshape(*batch, prod(linop.input_size)).gather(-1, points)
         return linop.scattered(samples.reshape(batch + indices.shape).to(x.dtype))
 
     @staticmethod

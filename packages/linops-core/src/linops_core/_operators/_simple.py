@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from memmap.siblings import check_flags
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal, composed_normal
@@ -106,6 +107,7 @@ class SimpleLinop(NamedLinop):
         batch_dims: Dims = (),
         is_complex_linear: bool = True,
     ) -> None:
+        check_flags("SimpleLinop", check=check, is_complex_linear=is_complex_linear)
         shape = NamedShape(ishape, oshape)
         batch = as_dims(batch_dims)
         super().__init__(NamedShape(shape.ishape, shape.oshape, batch_dims=batch), name)
@@ -236,12 +238,13 @@ class SimpleLinop(NamedLinop):
         dims = tuple(AnyDim(axis + 1) for axis in range(x.ndim))
         sizes = {str(dim): length for dim, length in zip(dims, x.shape, strict=True)}
         functions = self.forward_function, self.adjoint_function
+        by_autograd = self.adjoint_function is None
         plain = SimpleLinop(
             *functions,
             ishape=dims,
             oshape=("...",),
             name=self.name,
-            sizes=sizes,
+            sizes=sizes if by_autograd else None,
             is_complex_linear=self.is_complex_linear,
         )
         plain._to_check["functions"] = False
@@ -249,7 +252,6 @@ class SimpleLinop(NamedLinop):
         dtype = x.dtype if is_number else torch.get_default_dtype()
         z = torch.randn(x.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
         z = z.to(x.device)
-        by_autograd = self.adjoint_function is None
         if by_autograd and (z.is_complex() or accepts_complex(self.forward_function, z)):
             z = as_complex(z) * (1 - 0.5j)
         elif by_autograd and self.is_complex_linear and plain.forward_function(z).is_complex():
@@ -262,7 +264,8 @@ class SimpleLinop(NamedLinop):
         except AdjointError as error:
             if by_autograd:
                 self._check_linear(z)
-            raise AdjointError(f"{error}{by_autograd * _BY_AUTOGRAD}") from None
+            message = str(error).replace(plain.signature, self.signature)
+            raise AdjointError(f"{message}{by_autograd * _BY_AUTOGRAD}") from None
         if by_autograd:
             self._check_linear(z)
         self._check_batch(z)

@@ -365,3 +365,25 @@ def test_sizes_of_the_input_tell_those_of_the_output() -> None:
     stack = VStack(FFT(1), Identity(("...", "Nx")), sizes={"Nx": 4})
     assert stack.size("Rows") == 8
     torch.testing.assert_close(stack.blocks(stack(values(4)))[1], values(4))
+
+
+def test_operands_that_break_their_word_are_refused_by_the_name_of_the_whole() -> None:
+    def returning(n: int) -> NamedLinop:
+        return SimpleLinop(
+            lambda x: x.sum().expand(n), ishape=("N",), oshape=("M",), check=False, sizes={"N": 3}
+        )
+
+    pair, x = (returning(1), returning(2)), torch.ones(3)
+    K = ("K", 0)
+    cases: list[tuple[NamedLinop, Tensor, str]] = [
+        (VStack(*pair, sizes={"M": 2}), x, "VStack: an operand must return size 2 along axis 0"),
+        (VStack(*pair, sizes={"M": 2}, name="V"), x, "V: an operand must return size 2"),
+        (Stack(*pair, odim_and_idx=K), x, "Stack: all operands must return one shape except for"),
+        (Stack(*pair, idim_and_idx=K), torch.ones(2, 3), "Stack: all terms must return one shape"),
+        (HStack(*pair), torch.ones(6), "HStack: all terms must return one shape"),
+        (Add(*pair, name="S"), x, "S: all terms must return one shape"),
+    ]
+    for linop, of_input, message in cases:
+        for is_recorded in (False, True):
+            with pytest.raises(ValueError, match=f"^{message}"):
+                linop(of_input.clone().requires_grad_(is_recorded))

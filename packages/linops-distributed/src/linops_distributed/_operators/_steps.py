@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from linops_core import Chain, Identity, NamedLinop, Side, Wrapper
+from linops_core.siblings import totals_of
 
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
@@ -41,7 +42,13 @@ class DistributedSteps(DistributedLinop, Wrapper):
         return linop.linop(x)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return A^H inner A; steps whose normal is a number are replaced by it."""
+        """Return A^H inner A; steps whose normal is a number are replaced by it.
+
+        Raises
+        ------
+        NotImplementedError
+            If ``inner`` is of one process and mixes elements of several shares.
+        """
         linops, number = self.linop.flatten(), 1.0
         while inner is None and linops:
             last = linops[-1]
@@ -49,7 +56,9 @@ class DistributedSteps(DistributedLinop, Wrapper):
                 break
             number *= last._gain
             linops.pop()
-        normal = Chain(*linops).normal(inner) if linops else Identity(self.ishape)
+        steps = Chain(*linops, name=self.name) if linops else Identity(self.ishape)
+        normal = steps.normal(inner)
+        totals_of(normal, "output")  # which refuses an inner operator that mixes shares
         normal = normal if number == 1 else number * normal
         other = self.with_operands([normal], normal.shape)
         of_input = self._shardings["input"]

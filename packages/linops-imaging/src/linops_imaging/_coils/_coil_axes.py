@@ -86,7 +86,7 @@ def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
     calibration region of many coils, and slabs, are not of this kind. Of two axes, the coils must
     not be the longer one.
 
-    Warn if the first of three axes has 48 to 64 places, which is rarely the number of coils and
+    Warn if the first of three axes has length 48 to 64, which is rarely the number of coils and
     often that of lines, and the last one at most half of that. Of four axes it may be a slab.
     """
     n_coils, *others = x.shape

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from linops_core import Dense, NamedLinop, Wrapper
+from linops_core import Dense, NamedLinop, Side, Wrapper
 from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
@@ -72,7 +72,7 @@ class TimeSegments(Wrapper):
         R in 1 / s, real, of the shape of the field map; 0 by default.
     field_dims, time_dims : sequence of dimensions, optional
         Of the field map, and of the times; by default the last dimensions of the input and of the
-        output of the transform.
+        output of the transform. Give them if others are known to have these sizes.
     segment_dim : dimension
         Name of the dimension of the segments, which is only inside.
 
@@ -121,8 +121,8 @@ class TimeSegments(Wrapper):
             raise TypeError(f"TimeSegments: transform must be a NamedLinop, got {type(transform)}")
         _check_map("field_map", field_map)
         _check_map("times", times)
-        of_field = _dims("field_dims", field_dims, field_map, transform.ishape)
-        of_times = _dims("time_dims", time_dims, times, transform.oshape)
+        of_field = _dims("field_dims", field_dims, field_map, transform, "input")
+        of_times = _dims("time_dims", time_dims, times, transform, "output")
         if r2_star is not None:
             _check_map("r2_star", r2_star)
             check_real_tensor(
@@ -267,14 +267,26 @@ def _dims(
     name: str,
     dims: Sequence[NamedDimension | str] | None,
     values: Tensor,
-    side: tuple[NamedDimension, ...],
+    transform: NamedLinop,
+    of_side: Side,
 ) -> tuple[NamedDimension, ...]:
     """Return the dimensions of a map, which must be different ones of a side of the transform."""
+    side = transform.ishape if of_side == "input" else transform.oshape
     result = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
     is_fine = len({*result}) == values.ndim and {*result} <= {*side} - {ELLIPSES}
     if not is_fine or not values.ndim:
         raise ValueError(
             f"TimeSegments: {name} must be {values.ndim} dimensions of the transform's "
             f"({', '.join(map(str, side))}), at least one, got {result}"
+        )
+    lengths, sizes = tuple(values.shape), transform.sizes(of_side)
+    known = [sizes[side.index(dim)] for dim in result]
+    fits = all(size in (None, length) for size, length in zip(known, lengths, strict=True))
+    # The last dimensions may be coils of any number, and others be known to have these lengths.
+    runs = [sizes[at : at + len(lengths)] for at in range(len(sizes))]
+    if not fits or (dims is None and None in known and lengths in runs):
+        raise ValueError(
+            f"TimeSegments: {name} must be the dimensions with the sizes {lengths} among the "
+            f"transform's ({', '.join(map(str, side))}) of sizes {sizes}, got {result}"
         )
     return result

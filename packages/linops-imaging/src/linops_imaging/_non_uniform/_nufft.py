@@ -14,6 +14,7 @@ from torch import Tensor
 from linops_core import Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
+    check_flags,
     check_real,
     concatenate,
     finds_grid_by_name,
@@ -178,6 +179,7 @@ class NUFFT(Wrapper):
         shape: Sequence[NamedDimension | str] | None = None,
         to: Sequence[NamedDimension | str] | None = None,
     ) -> None:
+        check_flags("NUFFT", toeplitz=toeplitz)
         sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
         check_locations("NUFFT", locs, sizes)
         if method not in ("auto", *METHODS):

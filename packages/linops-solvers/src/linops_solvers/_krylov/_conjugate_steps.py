@@ -129,7 +129,7 @@ class ConjugateSteps(SolverSteps):
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
         self.progress = progress
-        self.is_shown = progress.is_watched or progress.checkpoint is not None
+        self.is_shown = progress.is_watched
         return progress.follow(self, (self.values(), self.check.reasons))
 
     def holders(self) -> Mapping[str, object]:

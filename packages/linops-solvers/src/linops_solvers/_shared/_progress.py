@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core.siblings import check_integer
+from linops_core.siblings import check_flags, check_integer
 
 from ._checkpoint import Checkpoint
 from ._checks import check_callable
@@ -159,6 +159,7 @@ class Progress:
                 f"{solver}: tqdm_kwargs must be a mapping of options of tqdm, got {bar!r}; "
                 "progress=True shows a bar with those of this package"
             )
+        check_flags(solver, progress=given["progress"])
         self.tqdm_kwargs = {} if given["progress"] and bar is None else bar
         self.checkpoint: Checkpoint | None = None
         if space is not None and given["checkpoint"] is not None:
@@ -170,8 +171,8 @@ class Progress:
 
     @property
     def is_watched(self) -> bool:
-        """Whether there is a callback or a progress bar, so that values are shown."""
-        return self.tqdm_kwargs is not None or self.callback is not None
+        """Whether values are shown by a callback or a bar, or saved for those of a later call."""
+        return any(each is not None for each in (self.tqdm_kwargs, self.callback, self.checkpoint))
 
     def follow(self, steps: SolverSteps, start: Measured = ({}, None)) -> Tensor:
         """Do steps until there is a reason to stop; return the result.

@@ -259,17 +259,23 @@ def norm_of(
     """Return the norm of A, by the power method from v on; see :func:`operator_norm`."""
     owner, dtype = "operator_norm", pair.dtype
     progress = progress or Progress(owner, max_iters)
-    if not pair.input.count(v):  # without entries, the only vector is zero, and so is the norm
+    count = pair.input.count(v)
+    if not count:  # without entries, the only vector is zero, and so is the norm
         return v.abs().sum()
-    image = pair.forward(v)
+    spread = 2.0 ** (count.bit_length() // 2 + 1)  # about the norm of a vector over its unit
+
+    def applied(v: Tensor) -> Tensor:  # half precision may not hold A v
+        return pair.forward(v / (pair.input.unit_of(owner, v) * spread))
+
+    image = applied(v)
     unit_of_image = pair.output.unit_of(owner, image, is_output=True)
     norm_of_v, norm_of_image = pair.magnitudes([v], [image])
     if norm_of_v and not norm_of_image:  # v is in the null space, and would give 0 as the norm
         v = pair.input.random_like(v)
-        image = pair.forward(v)
+        image = applied(v)
         unit_of_image = pair.output.unit_of(owner, image, is_output=True)
         (norm_of_image,) = pair.magnitudes([], [image])
-    unit = unit_of_image / pair.input.unit_of(owner, v) if norm_of_image else 1.0
+    unit = unit_of_image * spread if norm_of_image else 1.0
     back = pair.adjoint(image / unit_of_image)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_real
 
-from .._shared._checks import Operator, check_output, check_unchanged, version_of
+from .._shared._checks import check_output, check_unchanged, version_of
 from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._progress import MovingSteps, Progress
@@ -41,7 +41,7 @@ class ForwardBackward(MovingSteps):
         self.given = step
         check_output(owner, pair, pair.forward(x), problem.y)
         gradient = problem.gradient(x)
-        step_size = _first_step(pair, problem.normal, gradient) if step is None else step
+        step_size = _first_step(pair, gradient) if step is None else step
         step_size = check_real(owner, "step", step_size, above=0)
         self.x, self.z, self.step_size, self.age = x, x.clone(), step_size, 1.0
         self.gradient, self.z_gradient = gradient, gradient.clone()
@@ -115,11 +115,10 @@ class ForwardBackward(MovingSteps):
 
 
 @torch.no_grad()
-def _first_step(A: OperatorPair, normal: Operator, direction: Tensor) -> float:
+def _first_step(A: OperatorPair, direction: Tensor) -> float:
     """Return the inverse curvature along the gradient; along a random vector if it is zero."""
-    (norm,) = A.magnitudes([direction])
-    if not norm:
+    if not any(A.magnitudes([direction])):
         direction = A.input.random_like(direction)
-        (norm,) = A.magnitudes([direction])
-    (bent,) = A.magnitudes([], products=[(direction, normal(direction))])
-    return norm**2 / bent if bent > 0 else 1.0
+    direction = direction / A.input.unit_of(A.owner, direction)  # else A of it may be out of range
+    norm, norm_of_image = A.magnitudes([direction], [A.forward(direction)])
+    return (norm / norm_of_image) ** 2 if norm_of_image else 1.0

@@ -85,7 +85,8 @@ def pdhg(
         :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'`; its norm must
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries. For several operators without tau and sigma, both norms count
-        each output in its own unit, which is 1 for the first one.
+        each output in its own unit, which is 1 for the first one. If both maps keep 0, the solution
+        may be 0, and :math:`|p'|` and :math:`|x'|` are those of the largest vectors so far.
     callback
         The ``values`` of a step are "primal" and "dual", the norms of these two vectors, "tau",
         "sigma" and, if both functions are known, "objective", which is infinite outside of a set.
@@ -177,6 +178,13 @@ class _Steps(SolverSteps):
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
         self.tau, self.sigma, self.norm = step_sizes
+        # If both maps keep 0, x and p may fall for ever. Only the largest ones show a scale then.
+        with torch.no_grad():
+            of_f = functions.f(torch.zeros_like(p), 1 / self.sigma)
+            of_g = functions.g(torch.zeros_like(x), self.tau)
+        mapped = (pair.output, of_f), (pair.input, of_g)
+        self._may_vanish = not any([float(space.sum_of(_has_entry, z)) for space, z in mapped])
+        self.largest_x, self.largest_p = pair.magnitudes([x], [p])
         self._floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
     def fingerprint(self) -> dict[str, object]:
@@ -224,8 +232,11 @@ class _Steps(SolverSteps):
             [x - x_new, x_new], [change, ahead, p_new, of_p]
         )
         primal = moved / tau
-        weight = self.options.eps_rel * norm
-        goals = self._floors[0] + weight * norm_of_p, self._floors[1] + weight * norm_of_x
+        weight, scale_of_x, scale_of_p = self.options.eps_rel * norm, norm_of_x, norm_of_p
+        if self._may_vanish:
+            self.largest_x = scale_of_x = max(norm_of_x, self.largest_x)
+            self.largest_p = scale_of_p = max(norm_of_p, self.largest_p)
+        goals = self._floors[0] + weight * scale_of_p, self._floors[1] + weight * scale_of_x
         self.progress.goals.update(primal=goals[0], dual=goals[1])
         of_primal = rounding * (norm_of_x / tau + norm * norm_of_p)
         of_dual = rounding * (norm_of_p / sigma + norm * norm_of_x)
@@ -251,6 +262,10 @@ class _Steps(SolverSteps):
     def result(self) -> Tensor:
         """Return x in the precision of x0."""
         return in_given_precision(_NAME, self.x, self.pair.dtype).clone()
+
+
+def _has_entry(piece: Tensor) -> Tensor:
+    return (piece != 0).any().float()
 
 
 def _first_step_sizes(

@@ -55,7 +55,7 @@ class PenalizedProblem:
         )
         self._value = function_of_map(one, self.L.output)
         unit = self.A.output.unit_of(owner, self.y)
-        if not is_moderate(unit):
+        if self.y.dtype != self.dtype or not is_moderate(unit):  # half precision has a small range
             self.y, self.unit = self.y / unit, unit
             self.proximal = lambda z, step: given(z * unit, step) / unit
         self._normal, self.target = self.A.normal(), self.A.adjoint(self.y)

@@ -15,7 +15,7 @@ from ..._base._sizes import by_dimension
 from ..._numbers import is_integer
 from ..._operators._picks import Slice
 from ..._operators._rearrange import Rearrange
-from .._chain import Chain
+from .._chain import compose
 
 
 class FlatPart(NamedTuple):
@@ -112,7 +112,7 @@ def flat_operator(
     ours, flat = dims_of(linop.shape, side), (*batch, dim)
     layout = Rearrange(before, after, ours, flat, of_axes)
     if ours != flat:
-        linop = Chain(linop, layout) if side == "output" else Chain(layout.H, linop)
+        linop = compose(linop, layout) if side == "output" else compose(layout.H, linop)
     return FlatPart(linop, prod(lengths.values()), layout)
 
 
@@ -131,7 +131,7 @@ def _named_apart(
     pieces = {str(name): slice(None) for name in kept}
     whole = Slice(pieces, tuple(kept.values()), shape=dims, to=fresh)
     apart = dict(zip(kept, fresh, strict=True))
-    linop = Chain(linop, whole) if side == "output" else Chain(whole.H, linop)
+    linop = compose(linop, whole) if side == "output" else compose(whole.H, linop)
     return linop, {apart.get(name, name): length for name, length in lengths.items()}
 
 

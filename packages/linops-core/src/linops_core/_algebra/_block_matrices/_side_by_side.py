@@ -50,7 +50,7 @@ class SideBySide(Composite):
         num_workers: int | None,
         name: str | None,
     ) -> None:
-        check_workers(type(self).__name__, num_workers)
+        check_workers(type(self).__name__, threaded, num_workers)
         super().__init__(shape, linops, name)
         self._blocks = dict(blocks)
         self.threaded, self.num_workers = threaded, num_workers
@@ -156,13 +156,22 @@ class SideBySide(Composite):
         """Return the sum of the results, or the results side by side."""
         blocks = self._blocks.get("output")
         if blocks is None:
-            return total(results)
+            return total(results, self.name)
         axis = axis_of(blocks.position, self.oshape)
         if blocks.is_new:
             # Not a generator, which would keep a result while the next one is made.
             results = map(methodcaller("unsqueeze", axis), results)
-        results = map(partial(_of_size, axis), blocks.sizes, results)
-        return concatenate(results, axis, sum(blocks.sizes))
+        results = map(partial(self._of_size, axis), blocks.sizes, results)
+        return concatenate(results, axis, sum(blocks.sizes), self.name)
+
+    def _of_size(self, axis: int, size: int, result: Tensor) -> Tensor:
+        """Return the result of an operand; check its size along an axis."""
+        if result.shape[axis] != size:
+            raise ValueError(
+                f"{self.name}: an operand must return size {size} along axis {axis}, "
+                f"got shape {tuple(result.shape)}"
+            )
+        return result
 
     def blocks(self, y: Tensor, side: Side | None = None) -> tuple[Tensor, ...]:
         """Return the outputs of the operands as views of the whole output y.
@@ -386,13 +395,3 @@ def _blocks_without_fftshift(
     concerned = set(dims)
     is_divided = concerned & {linop.idim, linop.odim}
     return None if is_divided else operands_without_fftshift(linop, concerned)
-
-
-def _of_size(axis: int, size: int, result: Tensor) -> Tensor:
-    """Return the result of an operand; check its size along an axis."""
-    if result.shape[axis] != size:
-        raise ValueError(
-            f"Concat: an operand must return size {size} along axis {axis}, "
-            f"got shape {tuple(result.shape)}"
-        )
-    return result
