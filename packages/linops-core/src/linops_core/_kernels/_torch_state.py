@@ -1,7 +1,7 @@
 """The state of torch that only private names tell: one function for each fact.
 
-No other module of this package uses a private name of torch, but for attributes of tensors and
-modules.
+Elsewhere in this package there are private attributes of tensors, modules and functions, the
+compiler (in `_tracing` and the laws of `testing`), and the dispatch modes of these laws.
 """
 
 from __future__ import annotations

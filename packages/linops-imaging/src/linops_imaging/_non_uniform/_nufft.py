@@ -38,7 +38,10 @@ from ._toeplitz_normal import ToeplitzNormal, check_device
 METHODS: Mapping[str, Method] = {
     method.name: method for method in (ByTable(), ByInterpolation(), ByFinufft())
 }
-"""All methods. A further one, by another library say, is one more line."""
+"""All methods. A further one, by another library say, is one more line.
+
+The kernels of ToeplitzNormal have their own choice: finufft where it is installed, else gridding.
+"""
 
 # The default of tol.
 _TOL = 1e-3

@@ -1,7 +1,8 @@
 """Temporary memory that operations of torch allocate inside, invisible from outside.
 
 Found by comparing the storages that operations return with the allocations that torch's profiler
-records on a CPU. Operations that are not listed here allocate little or nothing inside.
+records on a CPU, with torch 2.13.0: thresholds such as 14 taps and blocks of 16 channels are what
+its oneDNN does. Operations that are not listed here allocate little or nothing inside.
 """
 
 from __future__ import annotations
