@@ -58,6 +58,16 @@ def test_squares_past_the_range_of_the_dtype_do_no_harm(scale: float) -> None:
     torch.testing.assert_close(result / scale, poisson_likelihood(y)(z, 1.0))
 
 
+@pytest.mark.parametrize("counts", [1e-40, 1.0, 1e30])
+def test_a_step_of_zero_keeps_the_smallest_numbers(counts: float) -> None:
+    x = torch.tensor([1e-40, 1e-38, 1e-30, 1.0], requires_grad=True)
+    kept = poisson_likelihood(torch.full((4,), counts))(x, 0.0)
+    assert torch.equal(kept, x)
+    (gradient,) = torch.autograd.grad(kept.sum(), x)
+    torch.testing.assert_close(gradient, torch.ones(4), rtol=1e-4, atol=0)
+    assert not poisson_likelihood(torch.full((4,), counts))(-x.detach(), 0.0).any()
+
+
 def test_large_counts_in_single_precision_have_an_exact_value() -> None:
     """The logarithm of a quotient near 1 would lose all digits of the sum."""
     y = torch.full((1000,), 1e6)

@@ -74,9 +74,12 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
         # In this unit, squares are in range. Clamped, because the root of 0 has no derivative.
         unit = torch.maximum(v.detach().abs(), 2 * step**0.5 * y.detach().sqrt())
         safe = torch.where(unit > 0, unit, 1)
-        root = unit * ((v / safe).square() + 4 * step * (y / safe) / safe).clamp(min=0.5).sqrt()
+        # Divided first, because counts over a small unit overflow, and the times 0 are NaN.
+        ratio = 2 * step**0.5 * torch.ones_like(safe) / safe
+        excess = ratio * y * ratio
+        root = unit * ((v / safe).square() + excess).clamp(min=0.5).sqrt()
         # The first form cancels if v is negative.
-        small = 2 * step * (y / torch.where(v < 0, root - v, 1))
+        small = unit * excess * (unit / torch.where(v < 0, root - v, safe)) / 2
         return torch.where(v < 0, small, (v + root) / 2) - b
 
     def value(x: Tensor) -> Tensor:
