@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import torch
@@ -101,7 +102,7 @@ class Output:
         self.tiles, self.layout = work.tiles, work.layout
         self.y: Tensor | None = None
         self.slices: list[Tensor] = []
-        self.dtype_of_results: torch.dtype | None = None
+        self.dtypes: set[torch.dtype] = set()
 
     def put(self, number: int, result: Tensor) -> None:
         """Write the result of a part to its slice, or add it there."""
@@ -113,6 +114,7 @@ class Output:
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
         """Return the slice of the output for the result of a part; check its shape."""
+        self.dtypes.add(result.dtype)
         if self.y is None or result.dtype != self.y.dtype:
             self._fit(result)
         target = self.slices[number]
@@ -125,10 +127,9 @@ class Output:
 
     def _fit(self, result: Tensor) -> None:
         """Have memory whose dtype fits this result and all before it."""
-        dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
-        self.dtype_of_results = torch.promote_types(self.dtype_of_results or dtype, dtype)
+        dtype = result.dtype
         if self.layout.is_summed:
-            dtype = at_least_single(dtype)
+            dtype = at_least_single(sum_dtype(dtype))
         if self.y is None:
             self.use(self.make(result, dtype))
         elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
@@ -149,7 +150,9 @@ class Output:
 
     def whole(self) -> Tensor | None:
         """Return the output in the dtype of the results; None if there is none."""
-        return None if self.y is None else self.y.to(self.dtype_of_results)
+        if self.y is None or not self.layout.is_summed:
+            return self.y
+        return self.y.to(reduce(torch.promote_types, map(sum_dtype, self.dtypes)))
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
