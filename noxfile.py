@@ -195,6 +195,7 @@ def conventions(session: nox.Session) -> None:
     others += ["algotom", "cvxpy", "kornia", "lightpipes", "mahotas", "nifty8", "phantominator"]
     others += ["poppy", "svmbir"]
     others += ["mrcfile", "netcdf4", "nmrglue"]
+    others += ["aotools", "hotopy", "mpol", "pyfar", "pytomography"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 

@@ -9,8 +9,9 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+cd "$folder"  # for odak.log
 python3 -m venv "$folder/env"
-"$folder/env/bin/python" -m pip install --quiet torch==2.13.0 torchvision numpy==2.4.6 odak==0.2.7
+"$folder/env/bin/python" -m pip install --quiet torch==2.13.0 numpy==2.4.6 odak==0.2.7
 "$folder/env/bin/python" -W ignore - <<'PYTHON'
 from importlib.metadata import version
 

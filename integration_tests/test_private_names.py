@@ -36,6 +36,8 @@ WHAT_BREAKS = {
     "torch._C._distributed_c10d.HashStore": "linops_distributed.testing: ranks in threads",
     "torch._C._from_dlpack": "linops_multigpu.testing: memory of simulated devices",
     "torch._C._functorch.peek_interpreter_stack": "linops_core: writing in place within torch.func",
+    "torch._C._functorch.get_interpreter_stack": "linops_solvers: fixed steps within vmap",
+    "torch._C._functorch.TransformType.Vmap": "linops_solvers: fixed steps within vmap",
     "torch._C._get_dispatch_mode": "linops_core: kept tables are not used in fake modes",
     "torch._C._get_tracing_state": "linops_core: threads stay out of jit.trace",
     "torch._C._has_storage": "linops_core: batches of gradients have no memory",

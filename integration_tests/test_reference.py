@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import re
 from pathlib import Path
@@ -70,6 +71,23 @@ def listed_for(module: str) -> list[str]:
 @pytest.mark.parametrize("module", public_modules())
 def test_every_public_name_is_listed_once(module: str) -> None:
     assert sorted(listed_for(module)) == sorted(made_in(importlib.import_module(module)))
+
+
+def test_new_arguments_have_the_usual_names() -> None:
+    """As CONTRIBUTING.md says under Words; the others are older."""
+    arguments = {
+        (argument.name, "Sequence" in str(argument.annotation))
+        for package in map(importlib.import_module, PACKAGES)
+        for value in (getattr(package, name) for name in package.__all__)
+        if isinstance(value, type | FunctionType)
+        and BaseException not in getattr(value, "__mro__", ())
+        for argument in inspect.signature(value).parameters.values()
+    }
+    numbers = {name for name, _ in arguments if name.startswith(("num_", "max_num_"))}
+    assert numbers == {"num_workers", "num_samples", "max_num_iters"}
+    sizes = {name for name, is_sequence in arguments if is_sequence and name.endswith("_size")}
+    older = {"im_size", "crop_im_size", "pad_im_size", "input_size", "block_size", "kernel_size"}
+    assert sizes - {"grid_size"} == older
 
 
 def test_the_lists_are_read() -> None:

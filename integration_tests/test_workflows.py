@@ -102,12 +102,29 @@ def test_every_folder_of_tests_draws_other_examples_each_week() -> None:
     assert named == [*sorted(packages), "integration_tests"]
 
 
-def test_what_publishes_is_pinned_by_commit_and_has_passed_the_tests() -> None:
-    text = (ROOT / ".github" / "workflows" / "publish.yml").read_text("utf-8")
-    actions = re.findall(r"\buses: (.*)", text)
-    assert actions.pop(0) == "./.github/workflows/tests.yml"
+def test_every_action_is_pinned_by_commit_and_each_has_one_release() -> None:
+    texts = [path.read_text("utf-8") for path in WORKFLOWS]
+    actions = {action for text in texts for action in re.findall(r"\buses: ([^.].*)", text)}
     assert actions and all(re.search(r"@[0-9a-f]{40} # v[0-9.]+$", action) for action in actions)
+    assert len({action.partition("@")[0] for action in actions}) == len(actions)
+
+
+def test_what_publishes_has_passed_the_tests() -> None:
+    text = (ROOT / ".github" / "workflows" / "publish.yml").read_text("utf-8")
+    assert "uses: ./.github/workflows/tests.yml" in text
     assert re.findall(r"^    needs: (.*)$", text, re.MULTILINE) == ["tests", "build"]
+
+
+@pytest.mark.parametrize("package", sorted(path.name for path in ROOT.glob("packages/*")))
+def test_the_message_of_a_commit_has_a_package_and_a_reason(package: str) -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    (accepted,) = re.findall(r"^ +entry: '(.*)'$", hooks, re.MULTILINE)
+    longest = f"{package}: ".ljust(72, "x")
+    for message in (f"{package}: why\n\nBecause.\n", f"{longest}\n\nWhy.", "Merge branch 'x'\n"):
+        assert re.search(accepted, message)
+    for message in (f"{package}: why\n", f"{package}: why\n\n# On branch\n", "why\n\nBecause.\n"):
+        assert not re.search(accepted, message)
+    assert not re.search(accepted, f"{longest}x\n\nBecause.\n")
 
 
 @pytest.mark.parametrize("can_install", [True, False])

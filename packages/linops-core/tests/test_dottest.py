@@ -6,9 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, Scalar, Zero
+from linops_core import (
+    FFT,
+    Dense,
+    Diagonal,
+    NamedLinop,
+    Scalar,
+    SliceableLinop,
+    SplitError,
+    Zero,
+)
 from linops_core.testing import AdjointError, dottest, inner, is_adjoint
-from nameddim import NamedShape
+from nameddim import NamedDimension, NamedShape
 
 W = torch.tensor([[1.0, 2j, 0.0], [0.0, 1.0, 1.0]], dtype=torch.complex128)
 
@@ -152,3 +161,44 @@ def test_orthogonal_vectors_and_zeros_are_no_obstacle() -> None:
 def test_what_is_no_operator_is_refused() -> None:
     with pytest.raises(TypeError, match=r"dottest: A must be a NamedLinop, got .*SimpleLinop"):
         dottest(torch.relu)  # type: ignore[arg-type]
+
+
+class Difference(SliceableLinop):
+    """x_n - x_(n-1), which does not say that it needs neighbours."""
+
+    takes_any_batch = True
+    fn = staticmethod(lambda linop, x: x - x.roll(1, -1))
+    adj_fn = staticmethod(lambda linop, y: y - y.roll(-1, -1))
+
+
+class SaysSo(Difference):
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        return "it needs neighbours" if dim == self.ishape[-1] else None
+
+
+@pytest.mark.parametrize("shape", [("N",), ("C", "N"), ("...", "N")])
+def test_tiles_that_do_not_make_up_the_whole_are_told(shape: tuple[str, ...]) -> None:
+    like = torch.randn(2, 4) if len(shape) > 1 else torch.randn(2)
+    with pytest.raises(SplitError, match=r"^Difference .*: N must be the same .* why_opaque"):
+        dottest(Difference(NamedShape(shape)), like=like)
+    dottest(SaysSo(NamedShape(shape)), like=like)
+
+
+def test_tiles_of_the_adjoint_and_along_summed_dimensions_are_checked() -> None:
+    class Centred(Dense):  # subtracts the mean over the input, which a tile has another one of
+        fn = staticmethod(lambda linop, x: Dense.fn(linop, x - x.mean(-1, keepdim=True)))
+
+        @staticmethod
+        def adj_fn(linop: Any, y: Tensor) -> Tensor:
+            x = Dense.adj_fn(linop, y)
+            return x - x.mean(-1, keepdim=True)
+
+    class OnlyTheWhole(Diagonal):  # the adjoint of a tile is another one
+        @staticmethod
+        def adj_fn(linop: Any, y: Tensor) -> Tensor:
+            return Diagonal.adj_fn(linop, y) * (1 if linop.size("N") == 4 else 2)
+
+    with pytest.raises(SplitError, match=r"^Centred \(N\) -> \(M\): N must be the same in two"):
+        dottest(Centred(W))
+    with pytest.raises(SplitError, match=r"^OnlyTheWhole.*: N must be the same in two"):
+        dottest(OnlyTheWhole(torch.ones(4), ("N",)))

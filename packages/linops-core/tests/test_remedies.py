@@ -12,6 +12,7 @@ from linops_core import (
     Convolution,
     Dense,
     Diagonal,
+    Interpolate,
     NamedLinop,
     RealFFT,
     SimpleLinop,
@@ -55,6 +56,16 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
             lambda: VStack(matrix(2, 3), matrix(2, 3, i="K")),
             ValueError,
             r"^VStack: all operands must have the same input, got [^:]*; if .* rename them",
+        ),
+        (
+            lambda: Diagonal(X.to_sparse(), ("N",)),
+            TypeError,
+            r"Diagonal: weight must be dense, got the layout .*; make it so by .to_dense\(\)",
+        ),
+        (
+            lambda: Interpolate(torch.zeros(3, 1).to_sparse(), (4,)),
+            TypeError,
+            r"Interpolate: the locations must be dense",
         ),
         (lambda: VStack([D, D]), TypeError, r"got <class 'list'>; unpack it, VStack\(\*linops\)"),  # type: ignore[arg-type]
         (lambda: dottest(D, like=X.long()), TypeError, r"dottest: like must be of a floating"),

@@ -49,6 +49,15 @@ def diagonal(n: int = 4) -> Diagonal:
             ValueError,
             r"ranks must ascend along each dimension of the mesh, .* got \[1, 0\]",
         ),
+        (
+            lambda m: distribute_linop(
+                diagonal(),
+                DeviceMesh("cpu", [7], mesh_dim_names=("r",), _init_backend=False),
+                {"N": "r"},
+            ),
+            ValueError,
+            "this rank must be in the mesh, got",
+        ),
         (lambda m: distribute_linop(diagonal(), m, ["N"]), TypeError, "placement must be a map"),  # type: ignore[arg-type]
         (
             lambda m: distribute_linop(diagonal(), m, {"N": "q"}),
@@ -105,6 +114,15 @@ def test_on_all_ranks_with_the_same_words_before_any_sends(
 
         two.run(program)
     assert said[0] == said[1]
+
+
+def test_a_whole_input_of_another_length(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        A = distribute_linop(diagonal(), two.mesh(r=2), {"N": "r"})
+        with pytest.raises(ValueError, match=r"local_input: axis -?\d of a whole .* length 4, got"):
+            A.local_input(torch.ones(5))
+
+    two.run(program)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,16 @@ def test_integers_and_booleans_are_summed_in_int64(dtype: torch.dtype) -> None:
     assert y.dtype == torch.int64 and torch.equal(y, B(rows))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
+    weight = torch.ones(201, 2, dtype=dtype)
+    weight[0, 0] = 2048  # where 1 more is lost in both dtypes
+    A, x = Dense(weight, ("M", "N"), ("M", "N"), ("N",)), torch.ones(201, 2, dtype=dtype)
+    B = batch_linop(A, {"M": 1})
+    for y in (B(x), B(x.requires_grad_()), torch.func.jvp(B, (x,), (x,))[0]):
+        assert y.dtype == dtype and torch.equal(y, A(x))
+
+
 def test_tiles_must_not_be_replaced() -> None:
     tiled = batch_linop(Diagonal(torch.rand(4), ("N",)), {"N": 1})
     tiled(torch.rand(4))

@@ -1,16 +1,22 @@
-"""The dot test of an adjoint, which finds the factor of a wrong one."""
+"""The dot test of an adjoint, which finds the factor of a wrong one, and of tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from types import EllipsisType
 from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from memmap.siblings import check_flags
+from nameddim import ELLIPSES, NamedDimension
+
+from ._base._dimensions import may_be_cut, named_axes
 from ._base._linop import NamedLinop
 from ._base._sizes import input_space
+from ._base._tile import SplitError
 from ._base._totals import WHOLE, Totals, totals_of
 from ._kernels._dtype import check_vector, real_part
 from ._kernels._inner_products import norm, vdot
@@ -49,6 +55,7 @@ def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
     >>> inner(torch.tensor([1j, 1.0]), torch.tensor([1j, 2.0]))
     tensor(3.+0.j)
     """
+    check_flags("inner", is_complex_linear=is_complex_linear)
     check_vector("inner", "x", x)
     check_vector("inner", "y", y)
     if x.shape != y.shape:
@@ -112,9 +119,10 @@ def dottest(
     r"""Check :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` on random vectors.
 
     If the adjoint is off by the same factor for all vectors, the error says so. For an operator
-    that is linear over the reals only (``A.is_complex_linear``), real parts are compared. Over
-    several processes, all must call it, and all have the same outcome: whole vectors are the same
-    on all processes, and each process draws its own parts.
+    that is linear over the reals only (``A.is_complex_linear``), real parts are compared. Then A
+    and its adjoint are cut into two halves along each dimension that can be cut, which must make up
+    the whole. Over several processes, all must call it, and all have the same outcome: whole
+    vectors are the same on all processes, and each process draws its own parts; nothing is cut.
 
     Parameters
     ----------
@@ -137,6 +145,8 @@ def dottest(
         If A is not an operator, or ``trials`` or ``seed`` is not an integer.
     AdjointError
         If the products differ, or the output of the adjoint does not have the shape of the input.
+    SplitError
+        If two halves do not make up the whole, or the operator cannot be cut where it says so.
     ValueError
         If the size of a dimension is not known, or there are no trials or dtypes.
 
@@ -196,6 +206,41 @@ def dottest(
         raise AdjointError(
             f"{A.signature}: the adjoint must satisfy {_equation(A)}, got {_described(factors)}"
         )
+    if (of_input.add, of_output.add) == (None, None):
+        _check_halves(A, x, image, rtol)
+        _check_halves(A.H, y, back, rtol)
+
+
+@torch.no_grad()
+def _check_halves(A: NamedLinop, x: Tensor, image: Tensor, rtol: float | None) -> None:
+    """Raise a SplitError unless two halves along each dimension make up ``image``, which is A x."""
+    lengths = {dim: x.shape[axis] for axis, dim in named_axes(A.ishape)}
+    lengths |= {dim: image.shape[axis] for axis, dim in named_axes(A.oshape)}
+    for dim in sorted(A.dims):
+        size = lengths.get(dim, A.size(dim))
+        if size is None or size < 2 or not may_be_cut(A, dim):
+            continue
+        pieces = slice(0, size // 2), slice(size // 2, size)
+        total, scale = torch.zeros_like(image), _norm(WHOLE, image)
+        for piece, tile in zip(pieces, A.tiles_along(dim, pieces), strict=True):
+            part = tile(x[_index(A.ishape, dim, piece)])
+            total[_index(A.oshape, dim, piece)] += part
+            scale = max(scale, _norm(WHOLE, part))
+        bound = torch.finfo(image.dtype).eps ** 0.5 if rtol is None else rtol
+        if not _norm(WHOLE, total - image) <= bound * scale:
+            raise SplitError(
+                f"{A.signature}: {dim} must be the same in two tiles as in the whole, got another "
+                "result; override why_opaque(dim) to return why it cannot be cut, or split"
+            )
+
+
+def _index(
+    names: Sequence[NamedDimension], dim: NamedDimension, piece: slice
+) -> tuple[EllipsisType | slice, ...]:
+    """Return the index of a slice of ``dim`` in a tensor with these dimensions."""
+    return tuple(
+        ... if name == ELLIPSES else piece if name == dim else slice(None) for name in names
+    )
 
 
 def _both(

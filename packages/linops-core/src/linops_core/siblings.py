@@ -7,6 +7,7 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 from typing import TYPE_CHECKING
 
 from memmap.siblings import bytes_text as bytes_text
+from memmap.siblings import check_flags as check_flags
 from memmap.siblings import loaded_when_used as loaded_when_used
 from memmap.siblings import written_aside as written_aside
 
@@ -55,7 +56,9 @@ from ._kernels._alike import steps_that_differ as steps_that_differ
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._changes import writes_are_counted as writes_are_counted
 from ._kernels._contraction import aligned as aligned
+from ._kernels._dtype import at_least_single as at_least_single
 from ._kernels._dtype import check_vector as check_vector
+from ._kernels._dtype import is_dense as is_dense
 from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._dtype import real_part as real_part
 from ._kernels._inner_products import host_numbers as host_numbers
@@ -70,6 +73,7 @@ from ._kernels._plain import is_plain as is_plain
 from ._kernels._torch_state import FakeTensor as FakeTensor
 from ._kernels._torch_state import becomes_a_graph as becomes_a_graph
 from ._kernels._torch_state import has_storage as has_storage
+from ._kernels._torch_state import is_in_vmap as is_in_vmap
 from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python

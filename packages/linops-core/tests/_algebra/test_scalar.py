@@ -112,6 +112,41 @@ def test_division_by_a_tensor_of_an_integer_has_the_precision_of_the_data() -> N
     assert (A / torch.tensor(3))(x.float()).dtype is torch.float32
 
 
+@pytest.mark.parametrize(
+    ("weight", "divisor", "result"),
+    [
+        (torch.tensor([1e-30]), 1e-40, 1e10),
+        (torch.tensor([1e38]), 1e40, 1e-2),
+        (torch.tensor([1e-30]), 1e-40j, -1e10j),
+        (torch.tensor([1e-310], dtype=torch.float64), 1e-310, 1),
+        (torch.tensor([1e308], dtype=torch.float64), np.float64(1e308), 1),
+        (torch.tensor([2e-310], dtype=torch.complex128), 1e-310 + 1e-310j, 1 - 1j),
+        (torch.tensor([1.0]), 10**400, 0),
+    ],
+)
+def test_a_division_has_each_result_that_is_in_range(
+    weight: Tensor, divisor: complex, result: complex
+) -> None:
+    D, x = Diagonal(weight, ("N",)), torch.ones_like(weight)
+    assert (D / divisor)(x).item() == pytest.approx(result, rel=1e-6)
+    if not isinstance(divisor, int):
+        of_torch = torch.tensor(divisor, dtype=torch.complex128)
+        assert (D / of_torch)(x).item() == pytest.approx(result, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "zero", [0, -0.0, 0j, False, np.float64(0), torch.tensor(0), torch.tensor(0.0)], ids=repr
+)
+def test_a_division_by_zero_is_refused(zero: Any) -> None:
+    with pytest.raises(ZeroDivisionError, match=r"Dense .*: the divisor must not be 0"):
+        Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M",)) / zero
+
+
+def test_a_divisor_with_a_gradient_is_not_read() -> None:
+    zero = torch.tensor(0.0, requires_grad=True)
+    assert (Diagonal(torch.ones(1), ("N",)) / zero)(torch.ones(1)).isinf().all()
+
+
 def test_complex_numbers_at_the_edge_of_the_range_have_normals() -> None:
     x = torch.ones(1, dtype=torch.complex128)
     for number, square in ((1e200j, torch.inf), (1.7e308 + 1.7e308j, torch.inf), (1e-200j, 0)):

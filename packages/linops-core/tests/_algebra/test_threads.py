@@ -421,7 +421,7 @@ def test_no_thread_is_left_behind() -> None:
 @pytest.mark.parametrize("num_workers", [0, -1, 1.5, "2"])
 def test_a_number_of_threads_is_a_positive_integer(num_workers: Any) -> None:
     with pytest.raises(ValueError, match=r"^Stack: num_workers must be a positive integer, got"):
-        check_workers("Stack", num_workers)
+        check_workers("Stack", True, num_workers)
     with pytest.raises(ValueError, match=r"num_workers must be a positive integer"):
         operator(multiply(1), num_workers=num_workers)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional
 
 from linops_core._kernels import _correlate
 from linops_core._kernels._correlate import correlated
@@ -104,17 +105,43 @@ def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[ExtendedAxis], b
 
 
 @pytest.mark.parametrize("method", ["direct", "fft"])
-@given(drawn=correlations(), is_learned=st.booleans())
+@given(
+    drawn=correlations(),
+    is_learned=st.booleans(),
+    nbytes=st.sampled_from([1, 64, 2**22]),
+    smallest=st.sampled_from([0, 2**13]),
+)
 def test_a_correlation_is_the_sum_of_its_products(
-    method: str, drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool], is_learned: bool
+    method: str,
+    drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool],
+    is_learned: bool,
+    nbytes: int,
+    smallest: int,
 ) -> None:
     x, weight, axes, is_back = drawn
     along = tuple(range(1, weight.ndim))
     taps = (weight.flip(along) if is_back else weight).requires_grad_(is_learned)
-    result = correlated(x, taps, axes, method, is_back=is_back).detach()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_correlate, "_PART", nbytes)
+        patch.setattr(_correlate, "_SMALLEST_SUM", smallest)
+        result = correlated(x, taps, axes, method, is_back=is_back).detach()
     expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes, is_back)
     assert result.dtype == expected.dtype
     torch.testing.assert_close(result, expected.detach())
+
+
+def test_strides_of_axes_of_length_one_do_not_reach_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def spy(planes: Tensor, *others: Any, **options: Any) -> Tensor:
+        seen.append(planes.stride())
+        return functional.conv1d(planes, *others, **options)
+
+    monkeypatch.setattr(_correlate, "_CONVOLUTIONS", (spy,))
+    x, weight = torch.ones(1, 2).T, torch.ones(3)
+    assert x.stride() == (1, 2)
+    correlated(x, weight, whole([1], weight, [1], False))
+    assert seen == [(2, 1, 1)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])

@@ -23,6 +23,7 @@ def test_a_mask_without_repetitions_is_its_own_normal() -> None:
     torch.testing.assert_close(A.N(x), mask * x)
     assert A(x).shape == (2, int(mask.sum()))
     assert torch.equal(A(x), x[:, mask])
+    assert torch.equal(Sampling.from_mask(mask.to(torch.uint16))(x), A(x))
 
 
 def test_stacked_indices_are_kept_as_views() -> None:

@@ -11,7 +11,7 @@ from typing import cast
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Role, SplitError
-from linops_core.siblings import submodules_of
+from linops_core.siblings import check_flags, submodules_of
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension
 
@@ -110,6 +110,7 @@ def distribute_linop(
         y = A(image)  # k-space of the coils of this rank
         x = A.H(y)  # the image, summed over coils, on every rank
     """
+    check_flags("distribute_linop", ordered=ordered)
     ranks = _ranks_of(mesh, ordered)
     pairs = checked_placement(placement, ranks)
     specs = _checked_specs(batch_specs)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import SideBySide, is_size, submodules_of
+from linops_core.siblings import SideBySide, check_flags, is_size, submodules_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
@@ -65,6 +65,7 @@ def plan_mesh(
       normal, ranks 0-31:
         sum of 20 bytes along (nodes), 32 ranks: the sum of the output
     """
+    check_flags("plan_mesh", ordered=ordered)
     owner = "plan_mesh"
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"{owner}: linop must be a NamedLinop, got {type(linop)}")

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core.siblings import can_read_values, not_a_tensor
+from linops_core.siblings import can_read_values, is_dense, not_a_tensor
 
 
 def check_real_tensor(
     owner: str, name: str, value: object, shape: Sequence[int] | None = None, end: str = ""
 ) -> None:
     """Raise an error unless ``value`` is a tensor of real numbers, of a shape if one is given."""
-    if not isinstance(value, Tensor) or not value.is_floating_point():
+    if not is_dense(value) or not value.is_floating_point():
         raise not_a_tensor(owner, name, value, "a tensor of real numbers")
     if shape is not None and value.shape != tuple(shape):
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import as_tensor, check_integer
+from linops_core.siblings import as_tensor, check_flags, check_integer
 from nameddim import NamedDimension, as_dims
 
 from ._extras import optional_module
@@ -89,6 +89,7 @@ def show(
         If an array has fewer than two axes, no elements, or more axes than ``dims`` has names, if
         there is no array, or if the number of ``axes`` is not that of the panels.
     """
+    check_flags("show", phase=phase, upright=upright)
     pyplot = optional_module("matplotlib.pyplot", "show", "show")
     check_integer("show", "max_panels", max_panels, 1)
     if limits is not None:

@@ -118,6 +118,7 @@ LOCS = torch.zeros(3, 2)
     ("locs", "sizes", "n_iterations", "error", "match"),
     [
         (LOCS.int(), (4, 4), 1, TypeError, "must be a tensor of real numbers, got torch.int32"),
+        (LOCS.to_sparse(), (4, 4), 1, TypeError, "the locations must be dense, got the layout"),
         (LOCS + 3, (4, 4), 1, ValueError, r"must be in \[-N / 2, N / 2\]"),
         (LOCS + math.nan, (4, 4), 1, ValueError, "the locations must be finite"),
         (LOCS, (4,), 1, ValueError, "must have size 1 for images"),

@@ -400,8 +400,8 @@ LOCS = torch.zeros(3, 2)
         ),
         ({"tol": 1e-3, "width": 6}, ValueError, "tol must be given without oversamp"),
         ({"tol": 1e-30}, ValueError, "tol must .* at least .* for a grid of .*, got 1e-30"),
-        ({"tol": 0}, ValueError, "tol must be finite"),
-        ({"tol": math.nan}, ValueError, "tol must be finite"),
+        ({"tol": 0}, ValueError, "tol must be positive and finite"),
+        ({"tol": math.nan}, ValueError, "tol must be positive and finite"),
     ],
 )
 def test_bad_arguments_are_refused(

@@ -79,10 +79,12 @@ def test_more_dimensions_of_size_one_are_read(tmp_path: Path) -> None:
 def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_cfl(tmp_path / "no")
+    with pytest.raises(FileNotFoundError, match=r"no/x.cfl'$"):
+        write_cfl(tmp_path / "no" / "x", torch.ones(1))
     with pytest.raises(TypeError, match=r"write_cfl: the array must be a torch\.Tensor, got"):
         write_cfl(tmp_path / "x", [1.0])  # type: ignore[arg-type]
     with pytest.raises(
-        TypeError, match=r"write_cfl: the array must be dense, got .*; call array.to"
+        TypeError, match=r"write_cfl: the array must be dense, got .*; make it so by .to"
     ):
         write_cfl(tmp_path / "x", torch.eye(3).to_sparse())
     with pytest.raises(

@@ -31,6 +31,15 @@ def test_with_devices_tiles_alternate_between_them() -> None:
         torch.testing.assert_close(B(x), A(x))
 
 
+def test_half_precision_is_summed_in_single_over_devices() -> None:
+    weight = torch.ones(41, 2, dtype=torch.bfloat16)
+    weight[0, 0] = 2048  # where 1 more is lost
+    A, x = Dense(weight, ("M", "N"), ("M", "N"), ("N",)), torch.ones_like(weight)
+    with simulated(2):
+        y = batched(A, {"M": 1}, ["sim:0", "sim:1"])(x)
+    assert y.dtype == torch.bfloat16 and torch.equal(y, A(x))
+
+
 def test_a_plan_is_taken_as_its_sizes() -> None:
     A = scan()
     plan = plan_batches(A, 1200, work="normal")

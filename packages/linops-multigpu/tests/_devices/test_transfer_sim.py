@@ -238,7 +238,7 @@ def test_what_was_moved_may_be_changed_in_place(far: str) -> None:
 def test_given_streams_send_and_receive(schedule: str) -> None:
     with machine(schedule) as world:
         istream, ostream = world.new_stream("sim:0"), world.new_stream("sim:1")
-        A = ToDevice("sim:0", "sim:1", None, istream, ostream)  # type: ignore[arg-type]
+        A = ToDevice("sim:0", "sim:1", None, istream, ostream)
         x = torch.rand(5).to("sim:0")
         before = x.cpu()
         clocks = dict(istream.actor.clock), dict(ostream.actor.clock)

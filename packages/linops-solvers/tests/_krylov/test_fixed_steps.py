@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Dense, Diagonal
-from linops_solvers import conjugate_gradients, power_method
+from linops_solvers import conjugate_gradients, gmres, power_method
 from linops_solvers._shared import _graphs
 
 WITHOUT: dict[str, Any] = {"gtol": 0.0, "ltol": 0.0}
@@ -169,3 +169,19 @@ def test_the_power_method_of_zero_is_zero_and_from_zero_nan() -> None:
     v, eigenvalue = in_a_graph(power_method, lambda x: 0 * x, torch.ones(4), tol=0.0)
     assert torch.equal(v, torch.full((4,), 0.5)) and eigenvalue == 0
     assert in_a_graph(power_method, rotation, torch.zeros(2), tol=0.0)[0].isnan().all()
+
+
+def test_fixed_steps_run_within_vmap() -> None:
+    matrix, b = positive((3,), torch.float64, 1), torch.rand(2, 3, dtype=torch.float64)
+    A = Dense(matrix, ("M", "N"), ("N",), ("M",))
+    x = torch.func.vmap(lambda y: conjugate_gradients(A, y, max_num_iters=3, **WITHOUT))(b)
+    torch.testing.assert_close(x, torch.linalg.solve(matrix, b.mT).mT)
+    values = torch.func.vmap(lambda v: power_method(A, v, max_iters=3, tol=0)[1])(b)
+    expected = torch.stack([power_method(A, v, max_iters=3, tol=0)[1] for v in b])
+    torch.testing.assert_close(values, expected)
+
+
+@pytest.mark.parametrize("solve", [conjugate_gradients, gmres])
+def test_steps_that_read_values_are_refused_within_vmap(solve: Callable[..., Tensor]) -> None:
+    with pytest.raises(RuntimeError, match=rf"{solve.__name__}: .* of vmap; .* by batch_dims"):
+        torch.func.vmap(lambda y: solve(Diagonal(torch.ones(3), ("N",)), y))(torch.ones(2, 3))

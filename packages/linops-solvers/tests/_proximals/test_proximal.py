@@ -25,6 +25,7 @@ from linops_solvers import (
     no_penalty,
     nuclear_norm,
     pdhg,
+    poisson_likelihood,
     proximal_gradient,
     simplex,
     soft_threshold,
@@ -465,6 +466,13 @@ def test_a_ball_may_be_in_any_unit(exponent: int) -> None:
         near(torch.tensor([unit, 3 * unit]), 1.0) / unit, torch.tensor([1.0, 1.0])
     )
     assert torch.equal(l2_ball(0.0)(torch.ones(2), 1.0), torch.zeros(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64])
+def test_weights_and_counts_of_a_camera_are_numbers_like_others(dtype: torch.dtype) -> None:
+    x, counts = torch.tensor([5.0, 0.5]), torch.tensor([1, 2], dtype=dtype)
+    for make in (soft_threshold, l2_squared, box, poisson_likelihood):
+        assert torch.equal(make(counts)(x, 1.0), make(counts.float())(x, 1.0))
 
 
 def test_what_is_not_convex_or_not_real_is_refused() -> None:

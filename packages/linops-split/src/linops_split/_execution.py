@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import steps_that_differ
+from linops_core.siblings import at_least_single, steps_that_differ
 
 from ._part_slices import PartSlices
 from ._tiles import Tiles
@@ -94,13 +95,14 @@ class Output:
     """The memory of an output, allocated for the first result.
 
     Its dtype is that of the results, promoted if they differ. Integers and booleans are summed in
-    int64, as in `Add`.
+    int64 and half precision in single precision, as in `Add`.
     """
 
     def __init__(self, work: Work) -> None:
         self.tiles, self.layout = work.tiles, work.layout
         self.y: Tensor | None = None
         self.slices: list[Tensor] = []
+        self.dtypes: set[torch.dtype] = set()
 
     def put(self, number: int, result: Tensor) -> None:
         """Write the result of a part to its slice, or add it there."""
@@ -112,6 +114,7 @@ class Output:
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
         """Return the slice of the output for the result of a part; check its shape."""
+        self.dtypes.add(result.dtype)
         if self.y is None or result.dtype != self.y.dtype:
             self._fit(result)
         target = self.slices[number]
@@ -124,7 +127,9 @@ class Output:
 
     def _fit(self, result: Tensor) -> None:
         """Have memory whose dtype fits this result and all before it."""
-        dtype = sum_dtype(result.dtype) if self.layout.is_summed else result.dtype
+        dtype = result.dtype
+        if self.layout.is_summed:
+            dtype = at_least_single(sum_dtype(dtype))
         if self.y is None:
             self.use(self.make(result, dtype))
         elif (common := torch.promote_types(self.y.dtype, dtype)) != self.y.dtype:
@@ -142,6 +147,12 @@ class Output:
     def use(self, y: Tensor) -> None:
         """Use this memory for the output from now on."""
         self.y, self.slices = y, self.layout.views(y)
+
+    def whole(self) -> Tensor | None:
+        """Return the output in the dtype of the results; None if there is none."""
+        if self.y is None or not self.layout.is_summed:
+            return self.y
+        return self.y.to(reduce(torch.promote_types, map(sum_dtype, self.dtypes)))
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -168,4 +179,4 @@ def run_in_order(
         if result is not None:
             output.put(number, result)
         del result  # free it before the next one is made
-    return output.y
+    return output.whole()

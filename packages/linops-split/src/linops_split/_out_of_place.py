@@ -12,6 +12,8 @@ from functools import reduce
 import torch
 from torch import Tensor
 
+from linops_core.siblings import at_least_single
+
 from ._execution import sum_dtype
 from ._part_slices import PartSlices, Slices, cut_apart
 from ._tiles import Part, Tiles
@@ -27,14 +29,19 @@ def applied_out_of_place(
     """
     layout = tiles.output
     sums: dict[Slices, Tensor] = {}
+    dtypes: list[torch.dtype] = []
     for part, view, key in zip(tiles.parts, tiles.input.views(x), layout.keys, strict=True):
         result = part.linop(view) if called is None else called(part, view)
         if layout.is_summed:
-            result = result.to(sum_dtype(result.dtype))
+            dtype = sum_dtype(result.dtype)
+            dtypes.append(dtype)
+            result = result.to(at_least_single(dtype))
         sums[key] = sums[key] + result if key in sums else result
     if layout.fills:
-        return _joined(sums, list(sums), layout)
-    return reduce(torch.add, (_padded(result, key, layout) for key, result in sums.items()))
+        y = _joined(sums, list(sums), layout)
+    else:
+        y = reduce(torch.add, (_padded(result, key, layout) for key, result in sums.items()))
+    return y.to(reduce(torch.promote_types, dtypes)) if dtypes else y
 
 
 def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: PartSlices) -> Tensor:

@@ -128,13 +128,14 @@ def test_what_operations_allocate_inside_is_known(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("channels", [1, 2, 4, 24])
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_what_convolutions_of_planes_allocate_inside_is_known(
-    ndim: int, channels: int, dtype: torch.dtype
+    ndim: int, channels: int, step: int, dtype: torch.dtype
 ) -> None:
     convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[ndim - 1]
-    x = torch.randn(1, channels, *(16,) * ndim, dtype=dtype)
+    x = torch.randn(1, channels, *(16,) * (ndim - 1), 16 * step, dtype=dtype)[..., ::step]
     kernel = torch.randn(channels, 1, *(3,) * ndim, dtype=dtype)
 
     def work(x: Tensor, kernel: Tensor) -> Tensor:

@@ -21,10 +21,7 @@ def written_aside(*paths: Path) -> Iterator[list[Path]]:
     """
     targets = [path.resolve() for path in paths]  # a link to a file stays a link
     with ExitStack() as stack:
-        folders = [
-            stack.enter_context(TemporaryDirectory(prefix=".writing-", dir=target.parent))
-            for target in targets
-        ]
+        folders = [stack.enter_context(_folder_beside(target)) for target in targets]
         new = [Path(folder, target.name) for folder, target in zip(folders, targets, strict=True)]
         for target in filter(Path.exists, targets):
             target.open("r+b").close()  # an error for a file that may not be written
@@ -33,6 +30,14 @@ def written_aside(*paths: Path) -> Iterator[list[Path]]:
             if target.exists():
                 shutil.copymode(target, path)
         _replace(new, targets)
+
+
+def _folder_beside(target: Path) -> TemporaryDirectory[str]:
+    try:
+        return TemporaryDirectory(prefix=".writing-", dir=target.parent)
+    except OSError as error:
+        error.filename = str(target)  # users have not named the folder
+        raise
 
 
 def _replace(new: list[Path], targets: list[Path]) -> None:

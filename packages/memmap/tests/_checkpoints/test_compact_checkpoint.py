@@ -278,3 +278,9 @@ def test_an_integer_that_is_an_offset_and_a_size_is_refused(tmp_path: Path) -> N
     assert torch.load(path).shape == (200,)
     with pytest.raises(CheckpointError, match="must belong to one tensor, got one that is used"):
         compact_checkpoint(path, tmp_path / "b.pt")
+
+
+def test_an_error_names_the_file_that_cannot_be_written(folder: Path) -> None:
+    torch.save({"a": torch.ones(1)}, folder / "whole.pt")
+    with pytest.raises(FileNotFoundError, match=r"none/small.pt'$"):
+        compact_checkpoint(folder / "whole.pt", folder / "none" / "small.pt")

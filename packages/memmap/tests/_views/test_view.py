@@ -273,7 +273,7 @@ def test_a_tensor_whose_storage_was_freed_is_refused() -> None:
     tensor = torch.zeros(4)
     tensor.untyped_storage().resize_(0)
     for ask in (view_of(tensor).layout, lambda: overlaps(tensor, tensor)):
-        with pytest.raises(StorageError, match="storage of 0 bytes, got elements at bytes 0 to 15"):
+        with pytest.raises(StorageError, match=r"storage of 0 bytes, got .* 0 to 15; it was freed"):
             ask()
 
 

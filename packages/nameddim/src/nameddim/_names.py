@@ -27,6 +27,8 @@ def get_nd_shape(ndim: int, kspace: bool = False) -> Dims:
     """
     if ndim not in range(1, len(_AXES) + 1):
         raise ValueError(f"get_nd_shape: ndim must be 1, 2 or 3, got {ndim!r}")
+    if kspace not in (True, False):
+        raise TypeError(f"get_nd_shape: kspace must be True or False, got {kspace!r}")
     return tuple(NamedDimension(("K" if kspace else "N") + axis) for axis in _AXES[: int(ndim)])
 
 

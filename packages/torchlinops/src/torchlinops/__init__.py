@@ -1,8 +1,7 @@
 """Linear operators on named dimensions, split over devices: all packages under one import.
 
-The names that programs use most are here, and those of ``nameddim`` and ``memmap``, of which
-``dir`` lists only ``ND`` and ``NS``. All names of the packages are in the modules
-``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
+All names of the packages are here; ``dir`` lists those that programs use most. They are also in the
+modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
 ``.linops.distributed``, ``.alg``, ``.imaging``, ``.interop``, ``.testing`` and ``.config``. The
 packages can also be used by their own names: ``nameddim``, ``memmap``, ``linops_core``,
 ``linops_solvers``, ``linops_imaging``, ``linops_split``, ``linops_multigpu`` and
@@ -81,23 +80,15 @@ __all__ = sorted(" ".join(_NAMES.values()).split())
 if not TYPE_CHECKING:
     # Few programs need all modules, so each name is imported when it is used.
     _listed, _ = loaded_when_used(__name__, _NAMES)
-    _WITH_OTHERS = "linops alg imaging linops.split linops.device linops.distributed interop"
 
     def __getattr__(name: str) -> object:
         if name in __all__:
             return _listed(name)
-        error = f"module {__name__!r} has no attribute {name!r}"
-        if name.startswith("__"):
-            raise AttributeError(error)
-        for module in map(import_module, ("nameddim", "memmap")):
+        # Type checkers see all names of the packages, so all can be used.
+        for module in map(import_module, (key for key in (*_NAMES, "memmap") if key[0] != ".")):
             if name in module.__all__:
                 return getattr(module, name)
-        for folder in _WITH_OTHERS.split():
-            module = import_module(f"{__name__}.{folder}")
-            if name in module.__all__:
-                error = f"{error}; it is {module.__name__}.{name}"
-                break
-        raise AttributeError(error)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

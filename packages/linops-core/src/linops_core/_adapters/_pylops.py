@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from memmap.siblings import check_flags
+
 from .._base._linop import NamedLinop
 from .._extras import optional_module
 from ._arrays import ArrayFunctions
@@ -84,6 +86,7 @@ def from_pylops(
         If ``operator`` has no dtype, the names do not fit its shapes, or its adjoint is that of
         another operator (as those of ``Convolve1D`` with complex filters in PyLops 2.8).
     """
+    check_flags("from_pylops", check_adjoint=check_adjoint)
     kind = optional_module("pylops", "from_pylops").LinearOperator
     if not isinstance(operator, kind):
         raise TypeError(

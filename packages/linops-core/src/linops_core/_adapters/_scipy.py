@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from memmap.siblings import check_flags
 from nameddim import ELLIPSES, as_dims
 
 from .._base._linop import NamedLinop
@@ -95,6 +96,7 @@ def from_scipy(
     >>> A.H(torch.tensor([1.0, 10.0]))
     tensor([10.,  2.])
     """
+    check_flags("from_scipy", check_adjoint=check_adjoint)
     linalg = optional_module("scipy.sparse.linalg", "from_scipy")
     sparse = optional_module("scipy.sparse", "from_scipy")
     numpy = optional_module("numpy", "from_scipy")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from memmap.siblings import check_flags
+
 from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
 from .._extras import optional_module
@@ -90,6 +92,7 @@ def from_sigpy(
         If the names do not fit its shapes, ``linop`` is linear over the reals only, or its ``H`` is
         that of another operator (sigpy 0.1.27: ``Wavelet`` with "bior2.2" has its inverse there).
     """
+    check_flags("from_sigpy", check_adjoint=check_adjoint)
     kind = optional_module("sigpy.linop", "from_sigpy").Linop
     if not isinstance(linop, kind):
         raise TypeError(f"from_sigpy: the operator must be a sigpy Linop, got {type(linop)}")

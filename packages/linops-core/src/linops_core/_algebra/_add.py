@@ -63,7 +63,7 @@ class Add(Composite):
         num_workers: int | None = None,
         name: str | None = None,
     ) -> None:
-        check_workers("Add", num_workers)
+        check_workers("Add", threaded, num_workers)
         check_operands("Add", linops)
         # Sums are fitted as a whole: the dimensions of their terms are known.
         operands = same_space("Add", with_outputs_alike(linops))

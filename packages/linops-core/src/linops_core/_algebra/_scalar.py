@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from sys import float_info
 from typing import Any, TypeGuard, cast
 
 from torch import Tensor
@@ -17,6 +18,7 @@ from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import product_in_wide_dtype
+from .._kernels._plain import can_read_values
 
 
 class Scalar(SliceableLinop):
@@ -124,7 +126,26 @@ def scale(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
     return rules.compose(linop, Scalar(number, linop.oshape))
 
 
-rules.scale = scale
+def divide(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
+    """Return the operator divided by a number, in steps by which data stay in range."""
+    if isinstance(number, Tensor):
+        if number.is_floating_point() or number.is_complex():
+            is_known = number.is_cpu and can_read_values(number) and not number.requires_grad
+            if not is_known:
+                return scale(linop, 1 / number)
+        number = number.item()  # a reciprocal may be out of range of the tensor's dtype
+    number, step = as_python(number), 2.0**100
+    if number == 0:
+        raise ZeroDivisionError(f"{linop.signature}: the divisor must not be 0, got {number}")
+    # The reciprocal of 1e-40 is out of range of float32, that of 1e-310 of float64.
+    while 0 < max(abs(number.real), abs(number.imag)) < 1 / step:
+        linop, number = scale(linop, step), number * step
+    while step < max(abs(number.real), abs(number.imag)) <= float_info.max:
+        linop, number = scale(linop, 1 / step), number / step
+    return scale(linop, 1 / number)
+
+
+rules.scale, rules.divide = scale, divide
 
 
 def may_be_moved(number: complex) -> bool:

@@ -14,7 +14,7 @@ from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
 from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
-from .._kernels._dtype import not_a_tensor
+from .._kernels._dtype import is_dense, not_a_tensor
 from .._kernels._tracing import make_in_plain_python
 from .._numbers import check_real
 from ._add import Add
@@ -46,7 +46,7 @@ def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
 
 def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     r"""Return :math:`U^H (U y / (d + \lambda))`, where :math:`A^H A = U^H \mathrm{diag}(d) U`."""
-    if not isinstance(y, Tensor):
+    if not is_dense(y):
         raise not_a_tensor(linop.signature, "y", y)
     least = _checked_shift(linop, lam)
     unitary, axes, normal = make_in_plain_python(_diagonalised, linop)

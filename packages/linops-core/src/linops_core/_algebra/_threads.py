@@ -18,6 +18,8 @@ from threading import Thread
 import torch
 from torch import Tensor, nn
 
+from memmap.siblings import check_flags
+
 from .._base._linop import NamedLinop
 from .._kernels._torch_state import (
     has_hooks_for_saved_tensors,
@@ -32,8 +34,9 @@ Call = Callable[[], Tensor]
 _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
 
-def check_workers(owner: str, num_workers: int | None) -> None:
-    """Raise an error if the number of threads is not positive."""
+def check_workers(owner: str, threaded: bool, num_workers: int | None) -> None:
+    """Raise an error if the flag is none, or the number of threads is not positive."""
+    check_flags(owner, threaded=threaded)
     if num_workers is not None and not is_size(num_workers):
         raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
 

@@ -68,6 +68,7 @@ class Rules:
     """Composes operators; the first one is applied first."""
     add: Callable[..., NamedLinop]
     scale: Callable[[NamedLinop, complex | Tensor], NamedLinop]
+    divide: Callable[[NamedLinop, complex | Tensor], NamedLinop]
     power: Callable[[NamedLinop, int], NamedLinop]
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
@@ -170,12 +171,17 @@ class Arithmetic(DimensionedModule):
     __rmul__ = __mul__
 
     def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
-        """Return the operator divided by a real or complex number."""
+        """Return the operator divided by a real or complex number.
+
+        Raises
+        ------
+        ZeroDivisionError
+            If the number is zero. A tensor on another device or with a gradient is not read, and
+            its results are not finite.
+        """
         if not is_scalar(scalar):
             return _refused(self, "/", scalar)
-        if isinstance(scalar, Tensor) and not (scalar.is_floating_point() or scalar.is_complex()):
-            scalar = scalar.item()  # the reciprocal of an integer tensor has the default precision
-        return self * (1 / scalar)
+        return make_in_plain_python(rules.divide, self, scalar)
 
     def __rtruediv__(self, other: object) -> NamedLinop:
         """Raise an error for c / A: there is no inverse."""

@@ -9,6 +9,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from memmap.siblings import check_flags
+
 from .._kept import CHECKED, Memo
 from .._kernels._dtype import dtype_of_cast, in_precision_of, resolve_conj_and_neg
 from .._kernels._tracing import constant_when_compiled
@@ -205,6 +207,7 @@ class OperatorModule(LateHooks):
         TypeError
             If dtype has no precision (an integer type), or fewer than 16 bits.
         """
+        check_flags(type(self).__name__, memory_aware=memory_aware)
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if memory_aware:

@@ -8,10 +8,11 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from memmap.siblings import check_flags
 from nameddim import NamedDimension, NamedShape
 
 from .._base._dimensions import Side
-from .._kernels._dtype import not_a_tensor
+from .._kernels._dtype import is_dense, not_a_tensor
 from ._copying import attributes_of_linked, linked_copy, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._grid_questions import without_fftshift
@@ -138,8 +139,9 @@ class SliceableLinop(NamedLinop):
             If the numbers of dimensions and names differ, two names are ``()``, or the weight does
             not have size 1 along a broadcast dimension.
         """  # noqa: E501
+        check_flags(type(self).__name__, is_geometry=is_geometry)
         dims = self.shape.other_shapes[shape_key]
-        if not isinstance(weight, Tensor):
+        if not is_dense(weight):
             raise not_a_tensor(self.name, name, weight)
         if weight.ndim != len(dims):
             raise ValueError(

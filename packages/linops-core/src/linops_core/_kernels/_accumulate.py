@@ -16,7 +16,7 @@ MANY = 2**8
 
 A NUFFT multiplies such errors by up to 100, at the edge of the image."""
 _BINS = 2**16
-"""Places are counted by their lowest bits: several share a bin, so counts are at most too large."""
+"""Indices are counted by their lowest bits; several share a bin, so counts are only too large."""
 
 
 def accumulate(results: Iterable[Tensor], owner: str = "Add") -> Tensor:

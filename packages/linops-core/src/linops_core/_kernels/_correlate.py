@@ -16,7 +16,7 @@ from ._dtype import imag_part, summable
 from ._extended_axis import ExtendedAxis
 from ._halo import Axis
 from ._linear_function import linear_function
-from ._plain import is_plain
+from ._plain import can_read_values, is_plain
 from ._tracing import is_recorded
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
@@ -26,7 +26,9 @@ _LARGEST_DIRECT = 256
 _SMALLEST_TRANSFORMED = 2**10
 """Points of a grid below which the overhead of calls dominates."""
 _SMALLEST_SUM = 2**13
-"""Numbers of single precision below which a loop over taps takes longer than a convolution."""
+"""Numbers below which a loop over taps takes longer than a convolution."""
+_PART = 2**22
+"""Bytes of a result that a sum over taps computes at a time, so that they stay in the cache."""
 
 _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
@@ -155,27 +157,38 @@ def _sums_taps(x: Tensor, weight: Tensor, ndim: int) -> bool:
         return False
     dtype = torch.promote_types(x.dtype, weight.dtype)
     if dtype is torch.float32 and not torch.is_autocast_enabled("cpu"):
-        is_alone = ndim == 1 or x.shape[: x.ndim - ndim].numel() == 1
-        return x.numel() >= _SMALLEST_SUM and (is_alone or not x.is_contiguous())
-    return dtype.itemsize >= 8
+        if x.is_contiguous() and ndim > 1 and x.shape[: x.ndim - ndim].numel() > 1:
+            return False
+    elif dtype.itemsize < 8:
+        return False
+    return x.numel() >= _SMALLEST_SUM
 
 
 def _sum_over_taps(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     """Return the sum over the taps of the kernel times the part of x that each one reaches."""
     first = x.ndim - len(axes)
-    lengths = [*x.shape[:first], *[axis.n_output for axis in axes]]
+    axes = [*[Axis(n, n, 1, 0) for n in x.shape[:first]], *axes]
+    lengths = [axis.n_output for axis in axes]
     x = x.resolve_conj().resolve_neg()
     # With the order of axes in memory that x has, so that neither is copied.
     y = torch.zeros_like(x) if lengths == [*x.shape] else x.new_zeros(lengths)
-    taps = weight.flatten(weight.ndim - len(axes)).movedim(-1, 0)[(..., *[None] * len(axes))]
+    taps = weight.flatten(weight.ndim - x.ndim + first).expand(*x.shape[:first], -1)
+    taps = taps.movedim(-1, 0)[(..., *[None] * (x.ndim - first))]
     source, target = x, y
     if x.is_complex() and not weight.is_complex():  # half of the products
         source, target, taps = torch.view_as_real(x), torch.view_as_real(y), taps.unsqueeze(-1)
-    batch = (slice(None),) * first
-    supports = [[axis.of_tap(tap).supports for tap in range(axis.taps)] for axis in axes]
-    for tap, pairs in zip(taps.unbind(), product(*supports), strict=True):
-        reads, writes = zip(*pairs, strict=True)
-        target[batch + writes].addcmul_(source[batch + reads], tap)
+    # All taps for a part of the output, then the next part. Without data, parts only take time.
+    cut = max(range(x.ndim), key=lambda axis: (lengths[axis] > 1) * y.stride(axis))
+    n_parts = -(-y.nbytes // _PART) if can_read_values(x) else 1
+    step, whole = max(1, lengths[cut] // max(1, n_parts)), axes[cut]
+    for start in range(0, lengths[cut], step):
+        piece = slice(start, min(start + step, lengths[cut]))
+        part = target.narrow(cut, start, piece.stop - start)
+        axes[cut] = whole.cut(None, piece)
+        supports = [[axis.of_tap(tap).supports for tap in range(axis.taps)] for axis in axes]
+        for tap, pairs in zip(taps.unbind(), product(*supports), strict=True):
+            reads, writes = zip(*pairs, strict=True)
+            part[writes].addcmul_(source[reads], tap[reads[:first]])
     return y
 
 
@@ -190,6 +203,8 @@ def _convolved(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     batch, grid = x.shape[: x.ndim - ndim], x.shape[x.ndim - ndim :]
     # Each plane is a channel with its own kernel: by far the fastest way in torch.
     taps = weight.shape[weight.ndim - ndim :]
+    if x.is_contiguous():  # with the usual strides; convolutions can hang with others (2.13)
+        x = x.flatten().view(x.shape)
     planes = x.reshape(1, -1, *grid)
     kernels = weight.to(x.real.dtype).expand(*batch, *taps).reshape(-1, 1, *taps)
     if x.is_complex():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import reduce
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -156,9 +157,17 @@ def check_torch_computes(owner: str, tensors: Iterable[Tensor], error: RuntimeEr
         ) from error
 
 
+def is_dense(value: object) -> TypeGuard[Tensor]:
+    """Whether a value is a tensor with one place in memory for each entry: not a sparse one."""
+    return isinstance(value, Tensor) and value.layout is torch.strided
+
+
 def not_a_tensor(owner: str, name: str, value: object, rule: str = "a torch.Tensor") -> TypeError:
-    """Return the error for an argument that must be a tensor, or one of other numbers."""
+    """Return the error for an argument that must be a dense tensor, or one of other numbers."""
     if isinstance(value, Tensor):
+        if not is_dense(value):
+            rule = f"dense, got the layout {value.layout}; make it so by .to_dense()"
+            return TypeError(f"{owner}: {name} must be {rule}")
         return TypeError(f"{owner}: {name} must be {rule}, got {value.dtype}")
     is_array = isinstance(value, (list, tuple)) or hasattr(value, "__array_interface__")
     advice = "; make it one by torch.as_tensor" if is_array else ""
@@ -172,6 +181,8 @@ def check_vector(owner: str, name: str, y: Tensor) -> None:
         if isinstance(y, (list, tuple)) and any(isinstance(part, Tensor) for part in y):
             advice = "; stack several operators into one by VStack"
         raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}{advice}")
+    if not is_dense(y):
+        raise not_a_tensor(owner, name, y)
     if not (y.is_floating_point() or y.is_complex()) or torch.finfo(y.dtype).bits < 16:
         raise TypeError(
             f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}; convert it by "

@@ -49,7 +49,7 @@ class PickedAxis(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether an element gets another place, or is not in the output."""
+        """Whether an element gets another index, or is not in the output."""
         return self != (self.n_output, self.n_output, 0, 1)
 
     @property
@@ -84,9 +84,9 @@ def picked(x: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
 
 def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
-    """Return the adjoint of `picked`: elements at the places that they are picked from, and zeros.
+    """Return the adjoint of `picked`: elements at the indices that they are picked from, and zeros.
 
-    It is a view if no step is negative and there are no other places.
+    It is a view if no step is negative and there are no other indices.
     """
     reads, writes = _reads_and_writes(axes)
     return _moved(y, writes, reads, [axis.n_input for axis in axes], axes)
@@ -107,7 +107,7 @@ def _moved(
     lengths: list[int],
     axes: Sequence[PickedAxis],
 ) -> Tensor:
-    """Return the part ``reads`` of x, at the places ``writes`` of a tensor of zeros."""
+    """Return the part ``reads`` of x, at the indices ``writes`` of a tensor of zeros."""
     source: Any = (..., *reads)
     pairs = zip(reads, x.shape[x.ndim - len(axes) :], strict=True)
     is_whole = all([(read.start, read.stop, read.step) == (0, n, 1) for read, n in pairs])

@@ -1,7 +1,7 @@
 """The state of torch that only private names tell: one function for each fact.
 
-No other module of this package uses a private name of torch, but for attributes of tensors and
-modules.
+Elsewhere in this package there are private attributes of tensors, modules and functions, the
+compiler (in `_tracing` and the laws of `testing`), and the dispatch modes of these laws.
 """
 
 from __future__ import annotations
@@ -24,6 +24,12 @@ has_global_hooks: Callable[[], object] = _has_any_global_hook
 def is_transformed() -> bool:
     """Whether torch.func is at work, whose tensors have no memory that can be compared."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def is_in_vmap() -> bool:
+    """Whether vmap is at work, which hides the values of the tensors of its batch."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    return torch._C._functorch.TransformType.Vmap in [level.key() for level in levels]
 
 
 def is_in_forward_mode() -> bool:

@@ -1,4 +1,4 @@
-"""Blocks of a grid: windows cut out of an array, and summed back into it."""
+"""Blocks of a grid: cut out of an array, and summed back into it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from nameddim import NamedDimension, NamedShape
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
-from .._kernels._dtype import at_least_single, not_a_tensor, summable
+from .._kernels._dtype import at_least_single, is_dense, not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
-from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
+from .._kernels._sliding_blocks import AxisBlocks, coverage, flat_positions, folded, unfolded
 from .._numbers import is_size
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
 from ._grid_operator import GridOperator, axis_names
 
 
-class BlockOperator(GridOperator[SlidingWindows]):
+class BlockOperator(GridOperator[AxisBlocks]):
     """The base class of :class:`ArrayToBlocks` and :class:`BlocksToArray`."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (SlidingWindows,)
+    saved_with: ClassVar[tuple[type, ...]] = (AxisBlocks,)
 
     grid_keys = ("array_shape", "blocks_shape")
     takes_any_batch = True
@@ -49,12 +49,12 @@ class BlockOperator(GridOperator[SlidingWindows]):
         to: Dims | None = None,
     ) -> None:
         name = type(self).__name__
-        windows = windows_of(name, grid_size, block_size, stride)
+        axes = axes_of(name, grid_size, block_size, stride)
         if mask is not None:
-            mask_of = meaning_of(name, mask, windows, mask_of)
+            mask_of = meaning_of(name, mask, axes, mask_of)
         elif mask_of is not None:
             raise ValueError(f"{name}: mask_of must come with a mask, got {mask_of!r} alone")
-        ndim, why = len(windows), f"blocks of {tuple(block_size)}"
+        ndim, why = len(axes), f"blocks of {tuple(block_size)}"
         of_blocks = ("B",) if mask_of == "blocks" else axis_names("B", ndim)
         default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
         array_side = "array_shape", array_shape, axis_names("N", ndim)
@@ -65,7 +65,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:
             others["kept_shape"] = blocks[:1] if mask_of == "blocks" else blocks[-1:]
-        super().__init__(names.shape(**others), windows, names.is_free)
+        super().__init__(names.shape(**others), axes, names.is_free)
         self.mask_of = mask_of
         if mask is not None:
             self.register_weight("kept", mask.flatten().nonzero().flatten(), "kept_shape")
@@ -121,14 +121,12 @@ class BlockOperator(GridOperator[SlidingWindows]):
         return put_back(array, moves).to(blocks.dtype)
 
     def _kept_positions(self) -> tuple[Sequence[PickedAxis], Tensor]:
-        """Return the shifts of the array to the windows, and the positions of kept elements."""
+        """Return the shifts of the array to the blocks, and the positions of kept elements."""
         kept = self.weight_part("kept")
-        moves, windows = zip(*(axis.on_span() for axis in self._axes), strict=True)
-        spans = [axis.size for axis in windows]
-        starts = [
-            axis.stride * torch.arange(axis.n_windows, device=kept.device) for axis in windows
-        ]
-        inside = [torch.arange(axis.length, device=kept.device) for axis in windows]
+        moves, axes = zip(*(axis.on_span() for axis in self._axes), strict=True)
+        spans = [axis.size for axis in axes]
+        starts = [axis.stride * torch.arange(axis.n_blocks, device=kept.device) for axis in axes]
+        inside = [torch.arange(axis.length, device=kept.device) for axis in axes]
         of_blocks, of_elements = (flat_positions(at, spans) for at in (starts, inside))
         if self.mask_of == "blocks":
             of_blocks = of_blocks.flatten()[kept]
@@ -268,9 +266,9 @@ class BlocksToArray(BlockOperator):
     adj_normal_fn = staticmethod(BlockOperator.counted)
 
 
-def windows_of(
+def axes_of(
     name: str, grid_size: Sequence[int], block_size: Sequence[int], stride: Sequence[int]
-) -> tuple[SlidingWindows, ...]:
+) -> tuple[AxisBlocks, ...]:
     """Return the whole blocks along each axis."""
     given = {"grid_size": grid_size, "block_size": block_size, "stride": stride}.items()
     sizes = tuple([per_axis(name, argument, numbers) for argument, numbers in given])
@@ -286,20 +284,18 @@ def windows_of(
             f"array, got block_size {sizes[1]} and stride {sizes[2]} for an array of {sizes[0]}"
         )
     return tuple(
-        SlidingWindows(size, 0, (size - length) // step + 1, step, length)
+        AxisBlocks(size, 0, (size - length) // step + 1, step, length)
         for size, length, step in axes
     )
 
 
-def meaning_of(
-    name: str, mask: Tensor, windows: Sequence[SlidingWindows], given: str | None
-) -> str:
+def meaning_of(name: str, mask: Tensor, axes: Sequence[AxisBlocks], given: str | None) -> str:
     """Return whether a mask selects "blocks" or "elements" of every block."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+    if not is_dense(mask) or mask.dtype != torch.bool:
         raise not_a_tensor(name, "the mask", mask, "a tensor of booleans")
     shapes = {
-        "blocks": tuple(axis.n_windows for axis in windows),
-        "elements": tuple(axis.length for axis in windows),
+        "blocks": tuple(axis.n_blocks for axis in axes),
+        "elements": tuple(axis.length for axis in axes),
     }
     if given is not None and given not in shapes:
         raise ValueError(f"{name}: mask_of must be one of {[*shapes]}, got {given!r}")

@@ -17,7 +17,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
-from .._kernels._dtype import not_a_tensor
+from .._kernels._dtype import is_dense, not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension
 from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
@@ -157,7 +157,7 @@ class Convolution(GridOperator[ExtendedAxis]):
                 'Convolution: padding_mode and offset must be left out unless mode is "same", '
                 f"got {padding_mode!r} and {offset} with {mode!r}"
             )
-        if not isinstance(kernel, Tensor):
+        if not is_dense(kernel):
             raise not_a_tensor("Convolution", "kernel", kernel)
         kernel_batch = as_dims(kernel_batch_shape)
         ndim = kernel.ndim - len(kernel_batch)

@@ -22,7 +22,7 @@ from .._base._sliceable import SliceableLinop
 from .._kept import Kept
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._contraction import axes_along, letters_of
-from .._kernels._dtype import not_a_tensor, product_in_wide_dtype
+from .._kernels._dtype import is_dense, not_a_tensor, product_in_wide_dtype
 from .._kernels._powers import repeated_power, why_not_raised
 from .._numbers import is_integer
 from ._grid_names import Dims
@@ -78,7 +78,7 @@ class Diagonal(SliceableLinop):
         weight_shape: Dims | None = None,
         shape_kwargs: Mapping[str, Dims] | None = None,
     ) -> None:
-        if not isinstance(weight, Tensor):
+        if not is_dense(weight):
             raise not_a_tensor("Diagonal", "weight", weight)
         if ioshape is None:
             ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))

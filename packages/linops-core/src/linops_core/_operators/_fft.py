@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
+from memmap.siblings import check_flags
 from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._algebra._identity import Identity
@@ -96,6 +97,7 @@ class FFT(GridOperator[AxisMap]):
         shape: Dims | None = None,
         to: Dims | None = None,
     ) -> None:
+        check_flags("FFT", centered=centered)
         if norm not in [*ADJOINT_NORM]:
             raise ValueError(f"FFT: norm must be one of {[*ADJOINT_NORM]}, got {norm!r}")
         positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}

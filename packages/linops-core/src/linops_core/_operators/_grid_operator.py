@@ -8,6 +8,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
+from memmap.siblings import check_flags
 from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
@@ -114,6 +115,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     """The axes of the grid, and the axes of the result; behind a ``...`` they are negative."""
 
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
+        check_flags(type(self).__name__, is_free=is_free)
         super().__init__(shape)
         self._axes, self._is_free = tuple(axes), is_free
         self.grid_axes = self._grid_axes_in(shape)

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from memmap.siblings import check_flags
 from nameddim import NamedShape
 
 from .._algebra._normal import Normal
@@ -86,6 +87,7 @@ class RealFFT(GridOperator[MixedAxis]):
         shape: Dims | None = None,
         to: Dims | None = None,
     ) -> None:
+        check_flags("RealFFT", centered=centered)
         if norm not in [*ADJOINT_NORM]:
             raise ValueError(f"RealFFT: norm must be one of {[*ADJOINT_NORM]}, got {norm!r}")
         if not is_size(size):

@@ -23,7 +23,13 @@ from .._kept import Kept
 from .._kernels._accumulate import concatenate, dtype_of_sums, writing_is_safe
 from .._kernels._alike import steps_that_differ
 from .._kernels._changes import writes_are_counted
-from .._kernels._dtype import at_least_single, not_a_tensor, product_in_wide_dtype, summable
+from .._kernels._dtype import (
+    at_least_single,
+    is_dense,
+    not_a_tensor,
+    product_in_wide_dtype,
+    summable,
+)
 from .._kernels._plain import can_read_values, is_plain
 from .._kernels._tracing import is_recorded
 from .._numbers import is_size
@@ -139,7 +145,7 @@ class Sampling(GridOperator[GridPart]):
         >>> Sampling.from_mask(torch.tensor([True, False, True]))(torch.tensor([5.0, 6.0, 7.0]))
         tensor([5., 7.])
         """
-        if not isinstance(mask, Tensor):
+        if not is_dense(mask):
             raise not_a_tensor("Sampling", "the mask", mask)
         sizes = mask.shape if input_size is None else tuple(input_size)
         if sizes != mask.shape:
@@ -148,7 +154,7 @@ class Sampling(GridOperator[GridPart]):
                 f"got {sizes}; leave it out, or give names as output_shape= and input_shape="
             )
         shapes = output_shape, input_shape, batch_shape
-        points = mask.nonzero(as_tuple=True)
+        points = (mask != 0).nonzero(as_tuple=True)  # not of uint16, for which torch has none
         return cls(points, sizes, *shapes, dims=dims, shape=shape, to=to)
 
     @classmethod
@@ -335,7 +341,7 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
             f"got {len(idx)} for a grid of {sizes}"
         )
     for indices, size in zip(idx, sizes, strict=True):
-        if not isinstance(indices, Tensor) or indices.dtype not in _INTEGERS:
+        if not is_dense(indices) or indices.dtype not in _INTEGERS:
             raise not_a_tensor("Sampling", "indices", indices, "tensors of integers")
         if indices.shape != idx[0].shape:
             raise ValueError(

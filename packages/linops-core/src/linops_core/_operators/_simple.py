@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from memmap.siblings import check_flags
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal, composed_normal
@@ -106,6 +107,7 @@ class SimpleLinop(NamedLinop):
         batch_dims: Dims = (),
         is_complex_linear: bool = True,
     ) -> None:
+        check_flags("SimpleLinop", check=check, is_complex_linear=is_complex_linear)
         shape = NamedShape(ishape, oshape)
         batch = as_dims(batch_dims)
         super().__init__(NamedShape(shape.ishape, shape.oshape, batch_dims=batch), name)

@@ -101,12 +101,13 @@ def test_the_best_beta_is_that_of_the_paper() -> None:
         ("linear", {"order": 1}, r"kernel_params of 'linear' must be empty, got \['order'\]"),
         ("spline", {"beta": 1}, r"kernel_params of 'spline' must be 'order' alone, got \['beta'\]"),
         ("spline", {"order": 4}, r"the order of a spline must be 1, 2 or 3, got 4"),
-        ("kaiser_bessel", {"beta": -1.0}, r"beta must be finite and not negative, got -1.0"),
-        ("kaiser_bessel", {"beta": math.nan}, r"beta must be finite and not negative, got nan"),
+        ("kaiser_bessel", {"beta": -1.0}, r"beta must be at least 0 and finite, got -1.0"),
+        ("kaiser_bessel", {"beta": math.nan}, r"beta must be at least 0 and finite, got nan"),
+        ("kaiser_bessel", {"beta": "x"}, r"beta must be a real number, got 'x'"),
     ],
 )
 def test_what_is_no_kernel_is_refused(
     name: str, params: Mapping[str, float] | None, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=rf"Interpolate: {message}"):
+    with pytest.raises((ValueError, TypeError), match=rf"Interpolate: {message}"):
         interpolation_kernel(name, 4.0, params)

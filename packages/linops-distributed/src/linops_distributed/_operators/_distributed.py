@@ -16,7 +16,7 @@ from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
 from linops_core.siblings import is_differentiated, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
-from .._plans._dry_run import dry_run
+from .._plans._dry_run import dry_run, has_ranks
 from .._plans._plan import MeshPlan, merged
 from .._ranks._marks import Meeting
 from .._ranks._transport import Transport
@@ -316,6 +316,9 @@ class DistributedLinop(NamedLinop):
             "first derivatives, got a transform of torch.func, a compiler, autocast, a second "
             "derivative or random numbers"
         )
+
+
+has_ranks.register(DistributedLinop)(lambda linop: True)
 
 
 class _Whole(torch.autograd.Function):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_core.questions import Question
 from linops_core.siblings import submodules_of
 from linops_split.siblings import (
     WORK_OPERATORS,
@@ -25,6 +26,12 @@ from nameddim import NamedDimension
 from .._ranks._marks import Order
 from .._ranks._transport import Sent, Transport
 from ._plan import Computed, PlanStep, RankPlan
+
+
+@Question.inherited
+def has_ranks(linop: object) -> bool:
+    """Return whether an operator sends through its ``ranks``."""
+    return False
 
 
 def dry_run(
@@ -47,7 +54,7 @@ def dry_run(
     dry = without_data.of(linop)
     ranks = replace(ranks, is_dry=True, order=Order(ranks.order.serial))
     for module in submodules_of(dry):
-        if isinstance(getattr(module, "ranks", None), Transport):
+        if has_ranks(module):
             module.ranks = ranks  # type: ignore[assignment]  # it is one
     steps: dict[str, tuple[PlanStep, ...]] = {}
     with without_data.running():

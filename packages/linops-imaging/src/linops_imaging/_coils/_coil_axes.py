@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
+from linops_core.siblings import is_dense, not_a_tensor
 from nameddim import NamedDimension, as_dims
 
 Name: TypeAlias = NamedDimension | str
@@ -25,7 +25,7 @@ def axes_of(owner: str, x: Tensor, dims: Sequence[Name], **wanted: Sequence[Name
     ``dims`` names each axis of x, and ``...`` stands for any number of axes. The keys of ``wanted``
     are arguments of ``owner``, for the messages.
     """
-    if not isinstance(x, Tensor) or x.dtype not in (torch.complex64, torch.complex128):
+    if not is_dense(x) or x.dtype not in (torch.complex64, torch.complex128):
         raise not_a_tensor(owner, "the data", x, "a tensor of complex64 or complex128")
     given = (*map(str, as_dims(dims)),)
     names = [*given]
@@ -86,7 +86,7 @@ def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
     calibration region of many coils, and slabs, are not of this kind. Of two axes, the coils must
     not be the longer one.
 
-    Warn if the first of three axes has 48 to 64 places, which is rarely the number of coils and
+    Warn if the first of three axes has length 48 to 64, which is rarely the number of coils and
     often that of lines, and the last one at most half of that. Of four axes it may be a slab.
     """
     n_coils, *others = x.shape

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_integer, not_a_tensor
+from linops_core.siblings import check_integer, is_dense, not_a_tensor
 
 from ._coil_axes import Name, coil_axis, coil_gram
 
@@ -168,7 +168,7 @@ def prewhiten(
     """
     # The size of the covariance tells whether the axis is that of the coils.
     axis = coil_axis("prewhiten", data, coil_dim, (coil_dim, "...") if dims is None else dims)
-    if not isinstance(covariance, Tensor):
+    if not is_dense(covariance):
         raise not_a_tensor("prewhiten", "covariance", covariance)
     n_coils = data.shape[axis]
     if covariance.shape != (n_coils, n_coils):

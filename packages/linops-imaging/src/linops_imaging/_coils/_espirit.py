@@ -26,7 +26,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_integer, check_real
+from linops_core.siblings import check_flags, check_integer, check_real
 from nameddim import as_dims
 
 from .._checks import one_for_each
@@ -163,6 +163,7 @@ def espirit(
     >>> bool((agreement[head > 0] > 0.99).all())
     True
     """
+    check_flags("espirit", return_eigenvalues=return_eigenvalues)
     axes = axes_of_images("espirit", kspace, coil_dim, grid_dims, dims)
     ends = [*range(-len(axes), 0)]
     batches = kspace.movedim(axes, ends)

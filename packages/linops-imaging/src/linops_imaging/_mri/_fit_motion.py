@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal
-from linops_core.siblings import axis_of, check_integer, not_a_tensor
+from linops_core.siblings import axis_of, check_integer, is_dense, not_a_tensor
 from nameddim import NamedDimension
 
 from .._checks import check_finite
@@ -94,7 +94,7 @@ def fit_motion(
     names = check_motion("fit_motion", transform, shifts, rotations, dims)
     check_integer("fit_motion", "max_num_iters", max_num_iters, 0)
     scale = voxel_scale("fit_motion", transform, voxel_size)
-    if not isinstance(kspace, Tensor) or not kspace.is_complex():
+    if not is_dense(kspace) or not kspace.is_complex():
         raise not_a_tensor("fit_motion", "kspace", kspace, "a tensor of complex numbers")
     for name, values in (("images", images), ("kspace", kspace)):
         check_finite("fit_motion", name, values)  # no step would be better than NaN

@@ -14,6 +14,7 @@ from torch import Tensor
 from linops_core import Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
+    check_flags,
     check_real,
     concatenate,
     finds_grid_by_name,
@@ -37,7 +38,10 @@ from ._toeplitz_normal import ToeplitzNormal, check_device
 METHODS: Mapping[str, Method] = {
     method.name: method for method in (ByTable(), ByInterpolation(), ByFinufft())
 }
-"""All methods. A further one, by another library say, is one more line."""
+"""All methods. A further one, by another library say, is one more line.
+
+The kernels of ToeplitzNormal have their own choice: finufft where it is installed, else gridding.
+"""
 
 # The default of tol.
 _TOL = 1e-3
@@ -176,6 +180,7 @@ class NUFFT(Wrapper):
         shape: Sequence[NamedDimension | str] | None = None,
         to: Sequence[NamedDimension | str] | None = None,
     ) -> None:
+        check_flags("NUFFT", toeplitz=toeplitz)
         sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
         check_locations("NUFFT", locs, sizes)
         if method not in ("auto", *METHODS):
@@ -202,7 +207,7 @@ class NUFFT(Wrapper):
         last, placed = (output_shape, input_shape, batch_shape), (dims, shape, to)
         points, names = names_of_transform(locs.shape, last, placed, input_kshape)
         is_for_coils = not toeplitz and not {*names.batch} <= {ELLIPSES, *points}
-        tol = _TOL if tol is None else tol
+        tol = _TOL if tol is None else check_real("NUFFT", "tol", tol, above=0)
         wanted = Wanted(locs, sizes, tol, given, points, names, table_budget, is_for_coils)
         way, operand = _made(method, wanted)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import Chain, NamedLinop, Scalar
-from linops_core.siblings import acts_as, is_unitary, not_a_tensor
+from linops_core.siblings import acts_as, check_flags, is_dense, is_unitary, not_a_tensor
 
 from .._checks import check_finite
 from .._some_at_a_time import some_at_a_time
@@ -24,7 +24,7 @@ from ._scan_weights import scan_weights
 _AT_ONCE = 2**17
 """Numbers of a sinogram or an image that are computed at a time."""
 # Functions of the frequency, which is 1 at the Nyquist frequency of the detectors.
-_WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {
+_FILTERS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "ramp": torch.ones_like,
     "shepp-logan": lambda f: torch.sinc(f / 2),
     "cosine": lambda f: (math.pi / 2 * f).cos(),
@@ -104,7 +104,8 @@ def fbp(
     >>> abs(fbp(A(disc), A)[32, 32] - 1) < 0.05
     tensor(True)
     """
-    if not isinstance(sinogram, Tensor):
+    check_flags("fbp", allow_gaps=allow_gaps)
+    if not is_dense(sinogram):
         raise not_a_tensor("fbp", "the sinogram", sinogram)
     if acts_as(A, Chain):
         kinds = ParallelBeam, FanBeam
@@ -116,7 +117,7 @@ def fbp(
             f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}; a subclass must not override "
             "their functions"
         )
-    check_filter_window("fbp", window)
+    check_filter("fbp", window)
     angles = A.weight_part("angles")
     if sinogram.shape[-2:] != (len(angles), A.n_detectors):
         raise ValueError(
@@ -161,10 +162,10 @@ def fbp(
     return images.view(*sinogram.shape[:-2], *sizes)
 
 
-def check_filter_window(owner: str, window: str) -> None:
-    """Raise an error unless there is such a window."""
-    if window not in [*_WINDOWS]:
-        raise ValueError(f"{owner}: window must be one of {[*_WINDOWS]}, got {window!r}")
+def check_filter(owner: str, name: str) -> None:
+    """Raise an error unless there is such a filter."""
+    if name not in [*_FILTERS]:
+        raise ValueError(f"{owner}: window must be one of {[*_FILTERS]}, got {name!r}")
 
 
 def of_chain(
@@ -217,7 +218,7 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
 
 
 def with_ramp_filter(
-    beam: ParallelRays | FanRays, n_missing: int, window: str, like: Tensor
+    beam: ParallelRays | FanRays, n_missing: int, filter_name: str, like: Tensor
 ) -> tuple[ParallelRays | FanRays, Callable[[Tensor], Tensor]]:
     """Return the beam with detectors that are missing, and the filter of lines without these.
 
@@ -226,7 +227,7 @@ def with_ramp_filter(
     zeros = max(-n_missing, 0), max(n_missing, 0)
     offset = beam.offset + beam.spacing * (n_missing / 2)
     beam = beam._replace(n_detectors=beam.n_detectors + abs(n_missing), offset=offset)
-    ramp = _response(beam, window).to(like)
+    ramp = _response(beam, filter_name).to(like)
 
     def filtered(lines: Tensor) -> Tensor:
         lines = pad(lines, zeros) if n_missing else lines
@@ -241,7 +242,7 @@ def with_ramp_filter(
     return beam, filtered
 
 
-def _response(beam: ParallelRays | FanRays, window: str) -> Tensor:
+def _response(beam: ParallelRays | FanRays, filter_name: str) -> Tensor:
     """Return the frequency response of the ramp filter for the lines of a beam."""
     n, spacing, angular_spacing = beam.n_detectors, value_of(beam.spacing), 0.0
     if isinstance(beam, FanRays):
@@ -257,4 +258,4 @@ def _response(beam: ParallelRays | FanRays, window: str) -> Tensor:
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
     response: Tensor = torch.fft.fft(whole).real * spacing
     frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device="cpu").abs()
-    return response * _WINDOWS[window](frequency)
+    return response * _FILTERS[filter_name](frequency)

@@ -7,12 +7,12 @@ from torch import Tensor
 from torch.nn.functional import grid_sample
 
 from linops_core import Chain, NamedLinop
-from linops_core.siblings import acts_as, not_a_tensor
+from linops_core.siblings import acts_as, check_flags, is_dense, not_a_tensor
 
 from .._checks import check_finite
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_filter_window, of_chain, with_ramp_filter
+from ._fbp import check_filter, of_chain, with_ramp_filter
 from ._many_images import blocks
 from ._plane_by_plane import is_constant
 from ._rays import centred
@@ -74,7 +74,8 @@ def fdk(
     >>> abs(fdk(A(rod), A)[12, 12, 2] - 1) < 0.05
     tensor(True)
     """
-    if not isinstance(sinogram, Tensor):
+    check_flags("fdk", allow_gaps=allow_gaps)
+    if not is_dense(sinogram):
         raise not_a_tensor("fdk", "the sinogram", sinogram)
     if acts_as(A, Chain):
         return of_chain(
@@ -88,7 +89,7 @@ def fdk(
         raise TypeError(
             f"fdk: A must be a ConeBeam, got {A!r}; a subclass must not override its functions"
         )
-    check_filter_window("fdk", window)
+    check_filter("fdk", window)
     if not A.is_circular:
         raise ValueError(
             "fdk: the scan must be a circle, made from angles without heights, got other poses; "

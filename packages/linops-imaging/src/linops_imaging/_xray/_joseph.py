@@ -53,7 +53,7 @@ class WholeImages(NamedTuple):
         return n_images, size0, size1
 
     def rows(self, axis: int, part: slice) -> Tensor:
-        """Return pixels along ``axis``, of some places along the other axis, of all: (B, R, N)."""
+        """Return pixels along ``axis``, at some indices along the other axis, of all: (B, R, N)."""
         return (self.images if axis else self.images.mT)[:, part]
 
 
@@ -163,7 +163,7 @@ def back_projection(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
 def back_projection_onto_rows(
     y: Tensor, beam: Beam, sizes: Sequence[int], n_at_once: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Return places along axis 0 and the back projection there, (B, R, N1), one after the other.
+    """Return indices along axis 0 and the back projection there, (B, R, N1), one after the other.
 
     For at most MOST_IMAGES images. About ``n_at_once`` images are in memory at a time. If autograd
     or a transform records them, all rows of any number of images are one part.

@@ -33,7 +33,7 @@ class Images(Protocol):
         """Return B, N0 and N1."""
 
     def rows(self, axis: int, part: slice) -> Tensor | Iterator[Tensor]:
-        """Return pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
+        """Return pixels along ``axis``, at some indices along the other axis, of each: (R, N)."""
 
 
 def line_integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_core.siblings import check_flags
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from .._extras import optional_module
@@ -56,6 +57,7 @@ def to_deepinv(
         it, if a normal operator gets complex tensors and A is linear over the reals only, because
         the solvers of DeepInverse use complex inner products.
     """
+    check_flags("to_deepinv", complex_channels=complex_channels)
     if not isinstance(A, NamedLinop):
         raise TypeError(f"to_deepinv: the operator must be a NamedLinop, got {type(A)}")
     base = optional_module("deepinv.physics", "to_deepinv", "deepinv").LinearPhysics
@@ -143,6 +145,7 @@ def from_deepinv(
         If ``...`` is at the front of one shape only. When called, if ``complex_channels`` is set
         and the physics does not return two real channels.
     """
+    check_flags("from_deepinv", complex_channels=complex_channels)
     kind = optional_module("deepinv.physics", "from_deepinv", "deepinv").LinearPhysics
     if not isinstance(physics, kind):
         raise TypeError(f"from_deepinv: physics must be a LinearPhysics, got {type(physics)}")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Embed, NamedLinop, Rearrange, Scalar, Slice, from_scipy
+from linops_core.siblings import check_flags
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
 from .._checks import sizes_of_grid
@@ -71,6 +72,7 @@ def from_skimage(
         If there are not two sizes, or ``circle`` is given for an image that is not square, of which
         ``radon`` cuts a part.
     """
+    check_flags("from_skimage", circle=circle)
     sizes = sizes_of_grid("from_skimage", image_shape, 2, name="image_shape")
     if circle and sizes[0] != sizes[1]:
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor, written_aside
+from linops_core.siblings import is_dense, not_a_tensor, written_aside
 
 from ._in_pieces import indices_in_pieces
 
@@ -83,12 +83,8 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     tensor([[1., 2., 3.],
             [4., 5., 6.]])
     """
-    if not isinstance(array, Tensor):
+    if not is_dense(array):
         raise not_a_tensor("write_cfl", "the array", array)
-    if array.layout != torch.strided:
-        raise TypeError(
-            f"write_cfl: the array must be dense, got {array.layout}; call array.to_dense()"
-        )
     if array.ndim > _N_DIMS or not array.numel():
         raise ValueError(
             f"write_cfl: the array must have elements and at most {_N_DIMS} axes, got shape "

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_flags
+
 from .._extras import optional_module
 from ._hdf5 import dtype_for_torch
 from ._in_pieces import indices_in_pieces
@@ -104,6 +106,7 @@ def read_nifti(
     >>> image.shape, image.dtype, affine.diagonal().tolist()
     (torch.Size([4, 3, 2]), torch.int16, [2.0, 2.0, 5.0, 1.0])
     """
+    check_flags("read_nifti", return_codes=return_codes)
     path = Path(path)
     if form not in (None, "sform", "qform"):
         raise ValueError(f"read_nifti: form must be 'sform', 'qform' or None, got {form!r}")

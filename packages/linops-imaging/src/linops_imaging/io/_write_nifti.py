@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_real, written_aside
+from linops_core.siblings import check_real, is_dense, not_a_tensor, written_aside
 
 from .._extras import optional_module
 from ._nifti import forms_differ
@@ -78,9 +78,8 @@ def write_nifti(
     nibabel = optional_module("nibabel", "write_nifti", "nifti")
     if not path.name.lower().endswith(_SUFFIXES):
         raise ValueError(f"write_nifti: {path.name} must end with .nii or .nii.gz")
-    if not isinstance(image, Tensor) or image.layout != torch.strided:
-        kind = image.layout if isinstance(image, Tensor) else type(image)
-        raise TypeError(f"write_nifti: the image must be a dense torch.Tensor, got {kind}")
+    if not is_dense(image):
+        raise not_a_tensor("write_nifti", "the image", image)
     if not 1 <= image.ndim <= 7 or not image.numel() or image.is_meta:
         raise ValueError(
             "write_nifti: the image must have one to seven axes, elements and values, got shape "

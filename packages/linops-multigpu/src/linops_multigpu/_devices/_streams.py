@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
-from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 class Event(Protocol):
     """A point in the work of a stream that others can wait for; like :class:`torch.Event`."""
 
-    def record(self, stream: Stream) -> None:
+    def record(self, stream: Any, /) -> None:  # a stream of the same backend
         """Mark the point at which ``stream`` has finished its work so far."""
 
     def synchronize(self) -> None:
@@ -39,68 +39,88 @@ class Stream(Protocol):
     def device(self) -> torch.device:
         """The device of the stream."""
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: Any, /) -> None:  # an event of the same backend
         """Let all later work of the stream wait for ``event``; the host continues."""
 
     def synchronize(self) -> None:
         """Let the host wait for all work of the stream so far."""
 
 
+class StreamBackend(Protocol):
+    """The interface to the streams of a kind of device."""
+
+    def current_stream(self, device: torch.device, /) -> Stream:
+        """Return the current stream of ``device``."""
+
+    def new_stream(self, device: torch.device, /) -> Stream:
+        """Return a new stream of ``device``."""
+
+    def new_event(self, device: torch.device, /) -> Event:
+        """Return an event that has not been recorded."""
+
+    def using(self, stream: Any, /) -> AbstractContextManager[None]:
+        """Make ``stream``, one of this backend, the current one of its device inside the block."""
+
+    def record_use(self, tensor: Tensor, stream: Any, /) -> None:
+        """Keep the memory of ``tensor`` until ``stream`` has finished its work so far."""
+
+    def can_reach(self, device: torch.device, peer: torch.device, /) -> bool:
+        """Whether ``device`` has direct access to the memory of ``peer``."""
+
+    def empty_pinned(self, like: Tensor, /) -> Tensor:
+        """Return host memory for a copy of ``like``, without gaps, that the device can reach."""
+
+
 class HostBackend:
     """Devices without streams: a CPU, and devices that have only shapes."""
 
     def current_stream(self, device: torch.device) -> Stream:
-        """Return the current stream of ``device``."""
         return _HostStream(device)
 
     new_stream = current_stream
 
     def new_event(self, device: torch.device) -> Event:
-        """Return an event that has not been recorded."""
         return HostEvent()
 
     def using(self, stream: Stream) -> AbstractContextManager[None]:
-        """Make ``stream`` the current one of its device inside the block."""
         return nullcontext()
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
-        """Keep the memory of ``tensor`` until ``stream`` has finished its work so far."""
+        pass
 
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
-        """Whether ``device`` has direct access to the memory of ``peer``."""
         return device == peer
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        """Return host memory for a copy of ``like``, without gaps, that the device can reach."""
         return torch.empty_like(like, device="cpu")
 
 
 class _AcceleratorBackend:
     """The streams of the accelerator that `torch.accelerator` finds."""
 
-    def current_stream(self, device: torch.device) -> Stream:
-        return cast(Stream, torch.accelerator.current_stream(device))
+    def current_stream(self, device: torch.device) -> torch.Stream:
+        return torch.accelerator.current_stream(device)
 
-    def new_stream(self, device: torch.device) -> Stream:
-        return cast(Stream, torch.Stream(device))
+    def new_stream(self, device: torch.device) -> torch.Stream:
+        return torch.Stream(device)
 
-    def new_event(self, device: torch.device) -> Event:
-        return cast(Event, torch.Event(device))
+    def new_event(self, device: torch.device) -> torch.Event:
+        return torch.Event(device)
 
     @contextmanager
-    def using(self, stream: Stream) -> Iterator[None]:
+    def using(self, stream: torch.Stream) -> Iterator[None]:
         # torch.Stream is a context manager, too, but only for one thread at a time.
         device = torch.accelerator.current_device_index()
         before = torch.accelerator.current_stream(stream.device)
-        torch.accelerator.set_stream(cast(torch.Stream, stream))
+        torch.accelerator.set_stream(stream)
         try:
             yield
         finally:
             torch.accelerator.set_stream(before)
             torch.accelerator.set_device_index(device)
 
-    def record_use(self, tensor: Tensor, stream: Stream) -> None:
-        tensor.record_stream(cast(torch.Stream, stream))
+    def record_use(self, tensor: Tensor, stream: torch.Stream) -> None:
+        tensor.record_stream(stream)
 
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
         if device.type != peer.type:
@@ -110,10 +130,6 @@ class _AcceleratorBackend:
 
     def empty_pinned(self, like: Tensor) -> Tensor:
         return torch.empty_like(like, device="cpu", pin_memory=True)
-
-
-StreamBackend: TypeAlias = HostBackend | _AcceleratorBackend
-"""The interface to the streams of a kind of device; simulated devices have the same methods."""
 
 
 def recorded_on(stream: Stream, backend: StreamBackend) -> Event:

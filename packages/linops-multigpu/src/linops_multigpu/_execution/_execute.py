@@ -191,9 +191,11 @@ class _Execution:
                 self.lane(action).remote.compute.wait_event(event)
             if action.kind in (Kind.SEND, Kind.COLLECT):
                 self.base.compute.wait_event(event)
+        with self.base.backend.using(self.base.compute):
+            y = self.output.whole()
         for streams in self.given:
-            let_caller_follow(streams, self.output.y if streams is self.base else None)
-        return self.output.y
+            let_caller_follow(streams, y if streams is self.base else None)
+        return y
 
     def synchronize(self) -> None:
         """Let the host wait for all streams."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import cast
 
 import torch
 from torch import Tensor
 
-from linops_multigpu._devices._streams import StreamBackend, register_backend
+from linops_multigpu._devices._streams import register_backend
 from linops_multigpu._execution._timeline import Timeline
 
 from ._device import DEVICE_TYPE, activated, register
@@ -197,7 +196,7 @@ def simulated(
     register(OWN)
     world = World(n_devices, memory, Scheduler(schedule, seed))
     with activated(partial(run, world), n_devices):
-        register_backend(DEVICE_TYPE, cast(StreamBackend, world))
+        register_backend(DEVICE_TYPE, world)
         with world.attached():
             yield world
             world.synchronize()

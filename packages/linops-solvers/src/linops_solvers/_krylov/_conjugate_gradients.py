@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_integer, check_real, check_vector
+from linops_core.siblings import check_flags, check_integer, check_real, check_vector
 
 from .._shared._checks import Operator, check_like, check_square, is_complex_linear
 from .._shared._graphs import solved_in_steps
@@ -155,6 +155,7 @@ def conjugate_gradients(
     tensor([[3., 2.],
             [2., 2.]])
     """
+    check_flags("conjugate_gradients", implicit=implicit, progress=progress)
     check_vector(_NAME, "y", y)
     check_square(_NAME, A, "for least squares pass A.N and A.H(y), or use lsqr(A, y)")
     check_integer(_NAME, "max_num_iters", max_num_iters, 0)

@@ -50,7 +50,6 @@ class SquareSystem:
         """The largest |A v| / |v| so far."""
         self.complaint: str | None = None
         """Why x is not a solution although more steps do not help."""
-        self.is_least_squares = False
 
     def norms(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
@@ -117,7 +116,7 @@ class SquareSystem:
         (slope,) = self.norms(self.forward(self.residual))
         if slope + self.norm * self._noise_of(self.norm_of_x) <= self.tol * self.norm * self.misfit:
             self.complain()
-            self.is_least_squares, reason = True, StopReason.LEAST_SQUARES
+            return StopReason.LEAST_SQUARES
         return reason
 
     def result(self, x: Tensor) -> Tensor:
@@ -176,7 +175,7 @@ def solution_with_gradient(
     with torch.no_grad():
         x, system = solve(A, y, x0, preconditioner, progress)
     complaint = system.complaint
-    if complaint is not None and not system.is_least_squares:
+    if complaint is not None:
         progress.warn_once(complaint)
     if not (torch.is_grad_enabled() or is_differentiated()):
         return x

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_flags
+
 from ._proximal import Proximal, ProximalMap
 from ._quadratics import l2_squared
 from ._shrinkage import group_soft_threshold, l0, nuclear_norm, soft_threshold
@@ -126,6 +128,7 @@ def from_proximal(
     >>> ours(torch.tensor([1.0, 2.0, 4.0]), 1.0)
     tensor([0.5000, 1.0000, 2.0000])
     """
+    check_flags("from_proximal", by_value=by_value)
     name = getattr(proximal, "__qualname__", repr(proximal))
     source = ExternalFunction("from_proximal", name, value, proximal)
     return map_of_source(source, tuple(shape), dtype, by_value)

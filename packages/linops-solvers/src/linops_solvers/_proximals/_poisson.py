@@ -93,11 +93,12 @@ def checked_counts(owner: str, name: str, given: float | Tensor) -> float | Tens
     """Return real numbers in at least single precision; none may be negative or infinite."""
     if not isinstance(given, Tensor):
         return check_real(owner, name, given, 0)
+    given = at_least_single(given)
     if given.is_complex():
         raise TypeError(f"{owner}: {name} must be real, got {given.dtype}; give real counts")
     if not bool(((given >= 0) & given.isfinite()).all()):
         raise no_counts(owner, name, float(given.min()))
-    return at_least_single(given)
+    return given
 
 
 def no_counts(owner: str, name: str, least: float) -> ValueError:

@@ -44,8 +44,10 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
     upper = math.inf if upper is None else upper
     # In double precision, because two bounds may be the same number in the default dtype.
     low, high = (
-        torch.as_tensor(
-            bound, dtype=torch.float64 if isinstance(bound, float | int) else None, device="cpu"
+        at_least_single(
+            torch.as_tensor(
+                bound, dtype=torch.float64 if isinstance(bound, float | int) else None, device="cpu"
+            )
         )
         for bound in (lower, upper)
     )

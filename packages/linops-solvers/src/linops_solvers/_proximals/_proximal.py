@@ -264,9 +264,10 @@ def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
     """Return the weight of a penalty in at least single precision; it must not be negative."""
     if not isinstance(weight, Tensor):
         return check_real(owner, "weight", weight, 0)
+    weight = at_least_single(weight)
     if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
         raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
-    return at_least_single(weight)
+    return weight
 
 
 def check_arguments(owner: str, z: Tensor, step: float) -> None:

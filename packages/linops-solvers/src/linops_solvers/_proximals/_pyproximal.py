@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import optional_module
+from linops_core.siblings import check_flags, optional_module
 
 from ._from_values import ExternalFunction, has_values_of, map_of_source, random_points
 from ._projections import box, l1_ball, l2_ball
@@ -93,6 +93,7 @@ def from_pyproximal(
     UserWarning
         With ``by_value``, if ``prox`` is not the map of the function.
     """
+    check_flags("from_pyproximal", by_value=by_value)
     owner = "from_pyproximal"
     if not isinstance(
         operator, optional_module("pyproximal", owner, package="linops-solvers").ProxOperator

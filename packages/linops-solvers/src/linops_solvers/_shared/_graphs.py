@@ -1,4 +1,4 @@
-"""Solvers in compiled graphs, where no value of a tensor is known and none may end the steps."""
+"""Solvers in compiled graphs and vmap, where no value is known and none may end the steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from torch.compiler import is_compiling, is_dynamo_compiling
 
-from linops_core.siblings import in_plain_python
+from linops_core.siblings import in_plain_python, is_in_vmap
 
 Result = TypeVar("Result")
 
@@ -18,7 +18,7 @@ def solved_in_steps(
     solve: Callable[[], Result],
     solve_in_graph: Callable[[], Result],
 ) -> Result:
-    """Return ``solve()``, or ``solve_in_graph()`` if a compiler traces and the options allow it.
+    """Return ``solve()``, or ``solve_in_graph()`` in a graph or vmap, if the options allow it.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def solved_in_steps(
         ``solve``; with ``fullgraph=True`` it raises an error of its own with this message.
     """
     given = [name for name, value in reading.items() if value not in (None, 0)]
-    if is_compiling() and not given:
+    if not given and (is_compiling() or is_in_vmap()):
         return solve_in_graph()
     *first, last = reading
     rule = (
         f"{owner}: in a compiled graph the number of steps is fixed: {', '.join(first)} and {last} "
-        f"must be 0 or not given, got {', '.join(given)}"
+        f"must be 0, False or None, got {', '.join(given)}"
     )
     if is_compiling() and not is_dynamo_compiling():
         raise RuntimeError(rule)

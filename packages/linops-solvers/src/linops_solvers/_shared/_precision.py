@@ -185,7 +185,12 @@ def in_own_space(owner: str, A: Operator, dtype: torch.dtype, name: str = "A") -
 
 
 def at_least_single(x: Tensor) -> Tensor:
-    """Return x in single precision where it is in half precision, else x itself."""
+    """Return x in single precision where it is in half precision, else x itself.
+
+    Unsigned integers of several bytes, in which torch computes little, become int64.
+    """
+    if x.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        return x.long()
     return x.to(_WIDE[x.dtype]) if x.dtype in _WIDE else x
 
 

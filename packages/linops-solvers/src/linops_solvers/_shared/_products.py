@@ -7,18 +7,17 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 
-from linops_core.siblings import is_differentiated, real_parts
+from linops_core.siblings import is_differentiated, real_parts, writing_is_safe
 
 
 def scaled_sum(x: Tensor, scale: float | Tensor, z: Tensor, into: Tensor) -> Tensor:
     """Return x + scale z, in the memory of ``into``.
 
-    The result is new memory if autograd follows, or if a compiler plans the memory.
+    The result is new memory if autograd or torch.func follows, or if a compiler plans the memory.
     """
     scales = [scale] if isinstance(scale, Tensor) else []
-    is_new = is_compiling() or is_differentiated(into, x, *scales, z)
+    is_new = not writing_is_safe() or is_differentiated(into, x, *scales, z)
     out = None if is_new else into
     if isinstance(scale, Tensor):
         return torch.addcmul(x, scale.to(z.dtype), z, out=out)

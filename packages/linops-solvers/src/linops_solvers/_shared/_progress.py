@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core.siblings import check_integer
+from linops_core.siblings import check_flags, check_integer
 
 from ._checkpoint import Checkpoint
 from ._checks import check_callable
@@ -159,6 +159,7 @@ class Progress:
                 f"{solver}: tqdm_kwargs must be a mapping of options of tqdm, got {bar!r}; "
                 "progress=True shows a bar with those of this package"
             )
+        check_flags(solver, progress=given["progress"])
         self.tqdm_kwargs = {} if given["progress"] and bar is None else bar
         self.checkpoint: Checkpoint | None = None
         if space is not None and given["checkpoint"] is not None:

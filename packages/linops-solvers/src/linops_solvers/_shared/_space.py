@@ -24,6 +24,7 @@ from linops_core.siblings import (
     check_shares_pass,
     dims_of,
     host_numbers,
+    is_in_vmap,
     named_axes,
     norm,
     squared_norm,
@@ -159,9 +160,17 @@ class Space:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
         dtype = vectors[0].dtype
         magnitude = self._largest(*vectors)
-        largest = max(
-            check_finite(owner, one.item(), dtype if is_output else None) for one in magnitude
-        )
+        try:
+            numbers = [one.item() for one in magnitude]
+        except RuntimeError as error:
+            if not is_in_vmap():
+                raise
+            raise RuntimeError(
+                f"{owner}: the vectors must have values that can be read, got those of a batch of "
+                "vmap; conjugate_gradients solves many systems by batch_dims, or within vmap with "
+                "gtol=0 and ltol=0"
+            ) from error
+        largest = max(check_finite(owner, one, dtype if is_output else None) for one in numbers)
         # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(dtype).tiny
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0

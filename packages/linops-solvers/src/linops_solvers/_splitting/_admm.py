@@ -8,7 +8,7 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_integer, check_real
+from linops_core.siblings import check_flags, check_integer, check_real
 
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._separable import Proximals
@@ -108,6 +108,7 @@ def admm(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
+    check_flags("admm", is_rho_fixed=is_rho_fixed)
     check_integer(_NAME, "max_cg_iters", max_cg_iters, 1)
     rho = check_real(_NAME, "rho", rho, above=0)
     eps_abs = check_real(_NAME, "eps_abs", eps_abs, 0)

@@ -6,6 +6,8 @@ from typing import Unpack
 
 from torch import Tensor
 
+from linops_core.siblings import check_flags
+
 from .._proximals._proximal import Proximal
 from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
@@ -74,6 +76,7 @@ def fista(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
+    check_flags("fista", restart=restart)
     problem = PenalizedProblem("fista", A, adjoint, y, proximal, x0)
     options = problem, max_num_iters, tol, step, watching
     return ForwardBackward(*options, has_momentum=True, restart=restart).solve()

@@ -17,6 +17,7 @@ from .._copies._buffers import Chunk, chunks_of, copied
 from .._copies._plan import copy_plan
 from .._copies._spans import ByteSpan
 from .._errors import CheckpointError
+from .._flags import check_flags
 from .._modules._traverse import FoundTensor
 from .._reports._archive import PORTION, Portions, data_start, portions_of, write_record
 from .._reports._checkpoint import kind_of_file, open_archive, read_checkpoint
@@ -79,6 +80,7 @@ def compact_checkpoint(
     >>> torch.load(small)["row"][:2]
     tensor([3000., 3001.])
     """
+    check_flags("compact_checkpoint", overwrite=overwrite)
     source, target = Path(source), Path(target)
     if target.exists() and not overwrite:
         raise FileExistsError(EEXIST, "the file exists, and overwrite is not set", str(target))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from .._flags import check_flags
 from .._modules._at_once import keeps_grad_mode
 from .._modules._counters import Counters
 from .._modules._gradients import give_gradient
@@ -95,6 +96,7 @@ def memory_aware_deepcopy(
     >>> overlaps(twin.a, twin.b), overlaps(twin.a, module.a)
     (True, False)
     """
+    check_flags("memory_aware_deepcopy", detach=detach, hooks=hooks)
     check_module_type("memory_aware_deepcopy", module)
     if memo is not None and not isinstance(memo, dict):
         raise TypeError(

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from .._flags import check_flags
 from .._modules._at_once import attribute_set, keeps_grad_mode
 from .._modules._named import Source
 from .._modules._reconstruct import reconstruct
@@ -176,6 +177,9 @@ class ModuleMemoryMap:
             If a tensor overlaps, only in part, memory that was placed on the device before this
             module was registered.
         """
+        check_flags(
+            "ModuleMemoryMap", non_blocking=non_blocking, strict=strict, low_memory=low_memory
+        )
         check_module_type("ModuleMemoryMap", module)
         target = device_of(device)
         _check_pack(pack)
@@ -234,6 +238,7 @@ class ModuleMemoryMap:
         NonLeafError, MoveError, StorageError, TypeError, ValueError
             As for `memory_aware_to`, except that `detach` allows a history.
         """
+        check_flags("ModuleMemoryMap", non_blocking=non_blocking, detach=detach)
         check_module_type("ModuleMemoryMap", module)
         target = device_of(device)
         _check_pack(pack)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import torch
 
+from .._flags import check_flags
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
 from .._modules._named import Source, modules_in, tensors_of
@@ -134,6 +135,13 @@ def memory_aware_to(
     >>> overlaps(module.a, module.b), module.a is before, module.a.dtype
     (True, True, torch.float64)
     """
+    check_flags(
+        "memory_aware_to",
+        non_blocking=non_blocking,
+        strict=strict,
+        attributes=attributes,
+        low_memory=low_memory,
+    )
     check_module_type("memory_aware_to", module)
     check_dtype(dtype)
     target = Target(None if device is None else device_of(device), dtype)

@@ -8,6 +8,7 @@ from os import PathLike
 
 import torch
 
+from .._flags import check_flags
 from ._checkpoint import read_checkpoint
 from ._garbage_collection import collector_paused
 from ._html import html_table
@@ -73,6 +74,7 @@ class MemoryReport:
 
     @collector_paused()
     def __init__(self, source: object, *, attributes: bool = False) -> None:
+        check_flags("MemoryReport", attributes=attributes)
         if not (attributes or isinstance(source, (torch.nn.Module, Mapping))):
             raise TypeError(
                 "MemoryReport: the source must be a module or a mapping with tensors in it, "

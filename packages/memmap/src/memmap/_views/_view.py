@@ -131,8 +131,10 @@ class View(_ViewFields):
         address = self[1]
         layout = normalise(address + self[3], self[4], self[5], self[6])
         if layout is not None and (layout[0] < address or layout[1] > address + self[2]):
+            freed = "; it was freed, as sharded networks free what they gather; use state dicts"
             raise StorageError(
                 f"view: every element must lie in its storage of {self[2]} bytes, got elements "
                 f"at bytes {layout.start - address} to {layout.stop - address - 1}"
+                f"{'' if self[2] else freed}"
             )
         return layout

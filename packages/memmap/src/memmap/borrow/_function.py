@@ -10,11 +10,12 @@ from typing import TypeAlias, TypeVar
 
 import torch
 
+from .._flags import check_flags
 from .._modules._at_once import Call, at_once, keeps_grad_mode
 from .._views._overlap import overlaps
 from ._evaluation import Evaluation, EvaluationOrder, Origin
 from ._expressions import Expression, Variable
-from ._memory import Owner, Value, as_tensor, check_flag, copied, is_writable, owner_of
+from ._memory import Owner, Value, as_tensor, copied, is_writable, owner_of
 from ._shared import SharedVariable
 
 
@@ -46,8 +47,7 @@ class In:
     def __post_init__(self) -> None:
         if not isinstance(self.variable, Variable):
             raise TypeError(f"In: an input must be a variable, got {self.variable!r}")
-        check_flag("In: borrow", self.borrow)
-        check_flag("In: mutable", self.mutable)
+        check_flags("In", borrow=self.borrow, mutable=self.mutable)
         self.borrow |= self.mutable
 
 
@@ -77,7 +77,7 @@ class Out:
     def __post_init__(self) -> None:
         if not isinstance(self.expression, Expression):
             raise TypeError(f"Out: an output must be an expression, got {self.expression!r}")
-        check_flag("Out: borrow", self.borrow)
+        check_flags("Out", borrow=self.borrow)
 
 
 Input: TypeAlias = Variable | In

@@ -121,9 +121,3 @@ def is_writable(tensor: torch.Tensor) -> bool:
     """Whether torch can write any values to a tensor."""
     # Outside of inference mode, torch refuses writes to tensors that were made in it.
     return not (tensor.is_inference() or has_internal_overlap(tensor))
-
-
-def check_flag(what: str, flag: bool) -> None:
-    """Raise `TypeError` if a flag is not True or False."""
-    if not isinstance(flag, bool):
-        raise TypeError(f"{what} must be True or False, got {flag!r}")

@@ -7,13 +7,14 @@ from itertools import count
 
 import torch
 
+from .._flags import check_flags
 from .._modules._at_once import Call, keeps_grad_mode
 from .._views._address import view_of
 from .._views._arrays import Array
 from .._views._overlap import overlaps
 from ..dataflow._operation import is_same_memory
 from ._expressions import Expression
-from ._memory import Owner, Value, as_tensor, check_flag, copied, is_writable
+from ._memory import Owner, Value, as_tensor, copied, is_writable
 
 _numbers = count(1)
 
@@ -79,7 +80,7 @@ class SharedVariable(Expression, Owner):
         device: torch.device | str | None = None,
     ) -> None:
         name = f"shared variable {next(_numbers)}" if name is None else name
-        check_flag(f"{name}: borrow", borrow)
+        check_flags(name, borrow=borrow)
         tensor, is_alias = as_tensor(name, value)
         self._is_numpy = not isinstance(value, torch.Tensor)
         # Make a tensor to get the index, because "cuda" and "cuda:0" are not equal.
@@ -110,8 +111,7 @@ class SharedVariable(Expression, Owner):
         >>> variable.get_value(), variable.get_value(return_internal_type=True)
         (array([3., 0.]), tensor([3., 0.], dtype=torch.float64))
         """
-        check_flag(f"{self}: borrow", borrow)
-        check_flag(f"{self}: return_internal_type", return_internal_type)
+        check_flags(str(self), borrow=borrow, return_internal_type=return_internal_type)
         tensor = self.tensor if borrow else copied(self.tensor)
         if return_internal_type or not self._is_numpy:
             return tensor
@@ -143,7 +143,7 @@ class SharedVariable(Expression, Owner):
         >>> variable.get_value(), variable.borrowed
         (array([1., 1.]), True)
         """
-        check_flag(f"{self}: borrow", borrow)
+        check_flags(str(self), borrow=borrow)
         tensor, is_alias = as_tensor(self.name, value)
         mine = self.tensor
         if self._is_numpy:

@@ -9,6 +9,7 @@ from types import FrameType
 
 import torch
 
+from .._flags import check_flags
 from .._torch import OpOverload, pytree, shows_its_parts
 from .._views._view import View
 from ._operation import Operation, SelfHazard, ViewUse, hazards_inside
@@ -67,6 +68,7 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     >>> analyze_dependencies(operations).as_dict()
     {'0:mul_': [], '1:add_': [], '2:sum': ['0:mul_', '1:add_']}
     """
+    check_flags("trace", replayable=replayable)
     recorder = _Recorder(replayable)
     for name, tensor in _named_tensors(fn, args):
         # An unusual tensor raises when it is used, not when it is passed. Not `with suppress`: if

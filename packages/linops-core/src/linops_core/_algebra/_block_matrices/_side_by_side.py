@@ -50,7 +50,7 @@ class SideBySide(Composite):
         num_workers: int | None,
         name: str | None,
     ) -> None:
-        check_workers(type(self).__name__, num_workers)
+        check_workers(type(self).__name__, threaded, num_workers)
         super().__init__(shape, linops, name)
         self._blocks = dict(blocks)
         self.threaded, self.num_workers = threaded, num_workers

@@ -7,7 +7,7 @@ import math
 from torch import Tensor
 
 from ..._numbers import is_finite, is_integer, is_size
-from .._dtype import not_a_tensor
+from .._dtype import is_dense, not_a_tensor
 
 
 def check_interpolation(
@@ -20,7 +20,7 @@ def check_interpolation(
     budget: int,
 ) -> None:
     """Raise an error unless these can be arguments of `Interpolate`."""
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
+    if not is_dense(locs) or not locs.is_floating_point():
         raise not_a_tensor("Interpolate", "the locations", locs, "a tensor of real numbers")
     ndim = len(sizes)
     rules = {

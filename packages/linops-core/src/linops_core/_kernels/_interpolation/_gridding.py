@@ -154,7 +154,7 @@ class NeighboursInSteps(NamedTuple):
     """Neighbours that each call computes for some points at a time.
 
     ``of`` returns positions and weights of a slice of the ``n_points`` points, and ``cells`` a
-    number for each that is the same for points of one place. ``n`` is the number of grid points.
+    number for each that is the same for points of one cell. ``n`` is the number of grid points.
     """
 
     of: Callable[[slice], Tables]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from ..._numbers import check_real
 from .._alike import steps_that_differ
 
 Kernel: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
@@ -34,9 +35,8 @@ def interpolation_kernel(
         wanted = f"{names[name]!r} alone" if names[name] else "empty"
         raise ValueError(f"Interpolate: kernel_params of {name!r} must be {wanted}, got {[*given]}")
     if name == "kaiser_bessel":
-        beta = beatty_beta(width) if value is None else float(value)
-        if not 0 <= beta < math.inf:
-            raise ValueError(f"Interpolate: beta must be finite and not negative, got {value!r}")
+        value = beatty_beta(width) if value is None else value
+        beta = check_real("Interpolate", "beta", value, 0)
         kernel = KaiserBessel(beta, is_scaled, n_axes)
         if kernel.exponent > 700:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Sliding windows: the blocks of an array as a view, and the sum of blocks in an array."""
+"""Sliding blocks of an array as a view, and the sum of blocks in an array."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ._picked_axis import PickedAxis, picked
 from ._slices import clipped_slice, is_empty
 
 
-class SlidingWindows(NamedTuple):
-    """Equally spaced windows along one axis: element j of window i is ``offset + i stride + j``.
+class AxisBlocks(NamedTuple):
+    """Equally spaced blocks along one axis: element j of block i is ``offset + i stride + j``.
 
     Elements outside of the axis are zero. The axis may be a part of a longer one.
     """
@@ -25,26 +25,26 @@ class SlidingWindows(NamedTuple):
     size: int
     """Of the axis."""
     offset: int
-    n_windows: int
+    n_blocks: int
     stride: int
     length: int
-    """Of each window."""
+    """Of each block."""
 
     @property
     def span(self) -> int:
-        """Length from the start of the first window to the end of the last."""
-        return (self.n_windows - 1) * self.stride + self.length if self.n_windows else 0
+        """Length from the start of the first block to the end of the last."""
+        return (self.n_blocks - 1) * self.stride + self.length if self.n_blocks else 0
 
     @property
     def lengths(self) -> tuple[int, int, int]:
-        """Length of the axis, number of windows and length of each."""
-        return self.size, self.n_windows, self.length
+        """Length of the axis, number of blocks and length of each."""
+        return self.size, self.n_blocks, self.length
 
     @property
     def supports(self) -> tuple[slice, slice, slice]:
-        """The slice of the axis in windows, the windows that overlap it, and the slice of these."""
+        """The slice of the axis in blocks, the blocks that overlap it, and the slice of these."""
         first = -(self.offset + self.length) // self.stride + 1
-        which = clipped_slice(first, -((self.offset - self.size) // self.stride), self.n_windows)
+        which = clipped_slice(first, -((self.offset - self.size) // self.stride), self.n_blocks)
         if is_empty(which):
             return slice(0, 0), which, slice(0, 0)
         start = self.offset + which.start * self.stride
@@ -57,8 +57,8 @@ class SlidingWindows(NamedTuple):
         of_axis: slice | None = None,
         which: slice | None = None,
         within: slice | None = None,
-    ) -> SlidingWindows:
-        """Return the windows between slices of the axis, of the windows, and of each window."""
+    ) -> AxisBlocks:
+        """Return the blocks between slices of the axis, of the blocks, and of each block."""
         size, offset, count, stride, length = self
         if of_axis is not None:
             offset, size = offset - of_axis.start, of_axis.stop - of_axis.start
@@ -66,94 +66,92 @@ class SlidingWindows(NamedTuple):
             offset, count = offset + which.start * stride, which.stop - which.start
         if within is not None:
             offset, length = offset + within.start, within.stop - within.start
-        return SlidingWindows(size, offset, count, stride, length)
+        return AxisBlocks(size, offset, count, stride, length)
 
-    def on_span(self) -> tuple[PickedAxis, SlidingWindows]:
-        """Return the part of the axis that the windows cover, and the windows on this part."""
+    def on_span(self) -> tuple[PickedAxis, AxisBlocks]:
+        """Return the part of the axis that the blocks cover, and the blocks on this part."""
         spanned = self._replace(size=self.span, offset=0)
         return PickedAxis(self.size, self.span, self.offset), spanned
 
 
-def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
-    """Return all windows of x (..., grid) as (..., counts, lengths); a view if all are inside."""
-    axes, spanned = zip(*(axis.on_span() for axis in windows), strict=True)
-    x = picked(x, axes)
-    return linear_function(partial(_unfold, windows=spanned), partial(_fold, windows=spanned), x)
+def unfolded(x: Tensor, axes: Sequence[AxisBlocks]) -> Tensor:
+    """Return all blocks of x (..., grid) as (..., counts, lengths); a view if all are inside."""
+    picks, spanned = zip(*(axis.on_span() for axis in axes), strict=True)
+    x = picked(x, picks)
+    return linear_function(partial(_unfold, axes=spanned), partial(_fold, axes=spanned), x)
 
 
-def _unfold(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
-    for axis, each in enumerate(windows, x.ndim - len(windows)):
+def _unfold(x: Tensor, axes: Sequence[AxisBlocks]) -> Tensor:
+    for axis, each in enumerate(axes, x.ndim - len(axes)):
         x = x.unfold(axis, each.length, each.stride)
     return x
 
 
-def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
-    """Return the sum of all windows at their places, the adjoint of :func:`unfolded`.
+def folded(blocks: Tensor, axes: Sequence[AxisBlocks]) -> Tensor:
+    """Return the sum of all blocks where they are in the array, the adjoint of :func:`unfolded`.
 
-    With m = ceil(length / stride), every m-th window is disjoint. So m sets of windows along each
-    axis are added one after another, always in the same order. Adjacent windows are joined as a
+    With m = ceil(length / stride), every m-th block is disjoint. So m sets of blocks along each
+    axis are added one after another, always in the same order. Adjacent blocks are joined as a
     view if possible.
     """
-    first = blocks.ndim - 2 * len(windows)
-    blocks, windows = overlapping_blocks(blocks, windows, first)
-    if not all(axis.n_windows for axis in windows):
-        return blocks.new_zeros(*blocks.shape[:first], *[axis.size for axis in windows])
-    return linear_function(
-        partial(_fold, windows=windows), partial(unfolded, windows=windows), blocks
-    )
+    first = blocks.ndim - 2 * len(axes)
+    blocks, axes = overlapping_blocks(blocks, axes, first)
+    if not all(axis.n_blocks for axis in axes):
+        return blocks.new_zeros(*blocks.shape[:first], *[axis.size for axis in axes])
+    return linear_function(partial(_fold, axes=axes), partial(unfolded, axes=axes), blocks)
 
 
 def overlapping_blocks(
-    blocks: Tensor, windows: Sequence[SlidingWindows], first: int
-) -> tuple[Tensor, list[SlidingWindows]]:
+    blocks: Tensor, axes: Sequence[AxisBlocks], first: int
+) -> tuple[Tensor, list[AxisBlocks]]:
     """Return the blocks that overlap the grid, which starts at axis ``first``, as a view."""
     inside = []
-    for number, axis in enumerate(windows, first):
+    for number, axis in enumerate(axes, first):
         which = axis.supports[1]
-        if which != slice(0, axis.n_windows):
+        if which != slice(0, axis.n_blocks):
             blocks = blocks.narrow(number, which.start, which.stop - which.start)
         inside.append(axis.cut(which=which))
     return blocks, inside
 
 
-def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
-    ndim = len(windows)
+def _fold(blocks: Tensor, axes: Sequence[AxisBlocks]) -> Tensor:
+    ndim = len(axes)
     batch = blocks.shape[: blocks.ndim - 2 * ndim]
     n_batch = len(batch)
     if all(
         offset == 0 and count * length == size and (stride == length or count == 1)
-        for size, offset, count, stride, length in windows
-    ):  # each element is in one window
+        for size, offset, count, stride, length in axes
+    ):  # each element is in one block
         pairs = (n_batch + axis + ndim * side for axis in range(ndim) for side in (0, 1))
-        sizes = [axis.size for axis in windows]
+        sizes = [axis.size for axis in axes]
         return blocks.permute(*range(n_batch), *pairs).reshape(*batch, *sizes)
-    # The allocation begins with the axis or the first window, and ends with a whole step.
-    starts = [max(0, -axis.offset) for axis in windows]
-    strides = [axis.stride if axis.n_windows > 1 else axis.length for axis in windows]
-    kinds = [-(-axis.length // stride) for axis, stride in zip(windows, strides, strict=True)]
+    # The allocation begins with the axis or the first block, and ends with a whole step.
+    starts = [max(0, -axis.offset) for axis in axes]
+    strides = [axis.stride if axis.n_blocks > 1 else axis.length for axis in axes]
+    kinds = [-(-axis.length // stride) for axis, stride in zip(axes, strides, strict=True)]
     lengths = [
-        start + max(axis.size, axis.offset + (axis.n_windows + n_kinds - 1) * stride)
-        for axis, start, stride, n_kinds in zip(windows, starts, strides, kinds, strict=True)
+        start + max(axis.size, axis.offset + (axis.n_blocks + n_kinds - 1) * stride)
+        for axis, start, stride, n_kinds in zip(axes, starts, strides, kinds, strict=True)
     ]
     whole = blocks.new_zeros(*batch, *lengths, dtype=at_least_single(blocks.dtype))
-    choices = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
+    choices = [range(min(axis.n_blocks, n)) for axis, n in zip(axes, kinds, strict=True)]
     for chosen in product(*choices):
         target, part = whole, blocks
         for number in reversed(range(ndim)):
             axis, step = n_batch + number, kinds[number] * strides[number]
             if kinds[number] > 1:  # else it is all, which a batch of gradients cannot slice
                 part = part[(slice(None),) * axis + (slice(chosen[number], None, kinds[number]),)]
-            first = starts[number] + windows[number].offset + chosen[number] * strides[number]
+            first = starts[number] + axes[number].offset + chosen[number] * strides[number]
             # Not unfold: compiled code loses what is written into such a view.
             cells = target.narrow(axis, first, part.shape[axis] * step)
             cells = cells.view(
                 *cells.shape[:axis], part.shape[axis], step, *cells.shape[axis + 1 :]
             )
-            target = cells.narrow(axis + 1, 0, windows[number].length)
+            target = cells.narrow(axis + 1, 0, axes[number].length)
         counts = range(n_batch, target.ndim, 2)
         target = target.permute(*range(n_batch), *counts, *(at + 1 for at in counts))
         target.add_(part)
-    for axis, (start, each) in enumerate(zip(starts, windows, strict=True), n_batch):
+    for axis, (start, each) in enumerate(zip(starts, axes, strict=True), n_batch):
         whole = whole.narrow(axis, start, each.size)
     return whole.to(blocks.dtype)
 
@@ -166,9 +164,9 @@ def flat_positions(axes: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
     return flat
 
 
-def coverage(windows: SlidingWindows, like: Tensor) -> Tensor:
-    """Return the number of windows of each element of an axis, in the precision of ``like``."""
-    size, offset, count, stride, length = windows
+def coverage(blocks: AxisBlocks, like: Tensor) -> Tensor:
+    """Return the number of blocks of each element of an axis, in the precision of ``like``."""
+    size, offset, count, stride, length = blocks
     at = torch.arange(size, device=like.device) - offset
     last = (at.div(stride, rounding_mode="floor")).clamp(max=count - 1)
     first = ((at - length).div(stride, rounding_mode="floor") + 1).clamp(min=0)
