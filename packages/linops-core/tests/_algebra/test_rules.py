@@ -211,8 +211,9 @@ def test_numbers_are_not_added_and_the_error_says_what_to_add(number: Any) -> No
     ):
         with pytest.raises(
             TypeError,
-            match=r"Dense \(N\) -> \(M\): the operand of [+-] must be an operator, got .*; add a "
-            r"multiple of the identity, A \+ c \* Identity\(\('N',\)\)",
+            match=r"Dense \(N\) -> \(M\): the operand of [+-] must be an operator, got .*; if A "
+            r"maps a space to itself, add a multiple of the identity, "
+            r"A \+ c \* Identity\(\('N',\)\)",
         ):
             wrong_sum()  # type: ignore[no-untyped-call]
 

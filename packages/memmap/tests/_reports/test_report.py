@@ -164,7 +164,9 @@ def test_tensors_without_known_memory_are_named_and_not_counted() -> None:
 
 def test_a_report_is_made_of_modules_and_mappings_only() -> None:
     wrong: Any = [torch.zeros(1)]
-    with pytest.raises(TypeError, match=r"a module or a mapping.* got list .attributes=True"):
+    with pytest.raises(
+        TypeError, match=r"a module or a mapping.* got list .attributes=True.*from_file"
+    ):
         MemoryReport(wrong)
 
 

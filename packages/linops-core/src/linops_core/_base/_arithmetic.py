@@ -35,7 +35,9 @@ _WANTED: dict[Sign, str] = {
     "**": "an integer",
 }
 
-_ADD_NUMBER = "add a multiple of the identity, A + c * Identity({names})"
+_ADD_NUMBER = (
+    "if A maps a space to itself, add a multiple of the identity, A + c * Identity({names})"
+)
 _ADD_ARRAY = "add tensors to the result, A(x) + y"
 _NO_INVERSE = "solve with A instead, as by linops_solvers.conjugate_gradients"
 _SCALE_ENTRIES = "multiply entry by entry with Diagonal(w, dims) @ A"

@@ -66,8 +66,8 @@ class Convolution(GridOperator[ExtendedAxis]):
     method : {"auto", "direct", "fft"}
         "direct" sums products; its error is relative to these products. "fft" multiplies spectra;
         its error is relative to the largest value of the input, and an infinite value spreads to
-        all points. "auto" takes "direct" for kernels of up to 256 bytes, on small grids, and for
-        half precision.
+        all points. It refuses integers and, on a CPU, half precision. "auto" takes "direct" for
+        kernels of up to 256 bytes, on small grids, and for half precision.
     grid_size : sequence of int, optional
         Size of the grid in the input. Without it, any size is accepted, and the grid cannot be
         sliced.

@@ -252,6 +252,10 @@ any_size = SimpleLinop(lambda x: x, lambda x: x, ishape=("N",), oshape=("M",))
             r"which is no dimension in Dense",
         ),
         (
+            lambda: VStack(Diagonal(values(6), ("N",)), Diagonal(values(7), ("N",))),
+            r"got 6 in Diagonal .*, and 7 in Diagonal \(N\) -> \(N\), operand 2; make both",
+        ),
+        (
             lambda: VStack(A, B, batch_dims=["N"]),
             r"got N, which is input in Dense \(C, N\) -> \(C, P, Q\)",
         ),
@@ -286,8 +290,10 @@ def test_what_cannot_be_stacked_is_refused(make: Any, message: str) -> None:
 def test_what_is_no_operator_and_no_number_is_refused() -> None:
     with pytest.raises(TypeError, match=r"VStack: operands must be NamedLinops, got"):
         VStack(A, torch.ones(2))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"the operand of \* must be a number"):
-        VStack(A, weights=[torch.ones(2)])
+    wrong: Any
+    for wrong in (torch.ones(2), "a"):
+        with pytest.raises(TypeError, match=r"VStack: weights must be numbers .* for operand 2"):
+            VStack(A, B, weights=[1, wrong])
 
 
 def test_blocks_that_do_not_fit_are_refused() -> None:
@@ -298,11 +304,13 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
         V.blocks(torch.ones(2, 8), side="input")
     with pytest.raises(ValueError, match=r"there must be a block for each of 2 operands, got 1"):
         V.from_blocks([torch.ones(2, 2, 3)])
-    with pytest.raises(ValueError, match=r"Rearrange: P must have size 2, got 3 in an input"):
+    with pytest.raises(
+        ValueError, match=r"block 0 must be .* shape \(C, P=2, Q=3\), got \(2, 3, 2\)"
+    ):
         V.from_blocks([torch.ones(2, 3, 2), torch.ones(2, 2)])
     with pytest.raises(ValueError, match=r"block 1 must have 2 elements along Rows, got shape"):
         V.from_blocks([torch.ones(2, 2, 3), torch.ones(1, 2)])
-    with pytest.raises(TypeError, match=r"Rearrange: the input must be a torch.Tensor, got .*int"):
+    with pytest.raises(TypeError, match=r"VStack .*: block 1 must be a Tensor .*, got .*int"):
         V.from_blocks([torch.ones(2, 2, 3), 1])  # type: ignore[list-item]
     S = Stack(FFT(1), FFT(1), odim_and_idx=("K", 0))
     with pytest.raises(ValueError, match=r"blocks must have one shape except along K, .*\(3,\)"):

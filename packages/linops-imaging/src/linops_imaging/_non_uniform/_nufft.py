@@ -95,12 +95,13 @@ class NUFFT(Wrapper):
         inside. ``repr`` has the largest error of an entry.
     method : {"auto", "table", "interpolate", "finufft"}
         All keep ``tol``. "table" keeps the interpolation weights, ceil(width) ** D for each
-        location, and raises an error if they exceed ``table_budget``. "interpolate" computes the
-        weights in each call. "finufft" uses that library on a CPU and cufinufft on a CUDA device
-        (the extra ``cufinufft``), and takes neither ``oversamp`` nor ``width``. "auto" takes what
-        is fastest in many calls: on a CPU a table for coils in one or two dimensions, if ``tol`` is
-        at least 1e-5, ``batch_shape`` names a dimension beside frames, and ``toeplitz`` is False;
-        otherwise finufft. ``A.method`` and ``repr`` say which it is.
+        location, and raises an error if they exceed ``table_budget`` or if locations require
+        gradients. "interpolate" computes the weights in each call. "finufft" uses that library on
+        a CPU and cufinufft on a CUDA device (the extra ``cufinufft``), and takes neither
+        ``oversamp`` nor ``width``. "auto" takes what is fastest in many calls: on a CPU a table for
+        coils in one or two dimensions, if ``tol`` is at least 1e-5, ``batch_shape`` names a
+        dimension beside frames, and ``toeplitz`` is False; otherwise finufft. ``A.method`` and
+        ``repr`` say which it is.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
         convolution: two Fourier transforms of twice the size, for any number of locations. Its

@@ -93,6 +93,7 @@ def input_of(
         raise ValueError(
             f"{linop.signature}: the sizes of the input must be known; give {ways}, "
             f"got none for ({', '.join(unknown)})"
+            f"{'; many operators have no ... if they get batch_shape=()' * (ELLIPSES in unknown)}"
         )
     shape = [length for length in lengths.values() if length is not None]
     dtype = complex_dtype(linop) if dtype is None else dtype

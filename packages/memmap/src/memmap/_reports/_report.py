@@ -78,7 +78,8 @@ class MemoryReport:
         if not (attributes or isinstance(source, (torch.nn.Module, Mapping))):
             raise TypeError(
                 "MemoryReport: the source must be a module or a mapping with tensors in it, "
-                f"got {type(source).__name__} (attributes=True reports on any object)"
+                f"got {type(source).__name__} (attributes=True reports on any object, "
+                "MemoryReport.from_file on a file)"
             )
         self._set(entries_of(source, attributes))
 

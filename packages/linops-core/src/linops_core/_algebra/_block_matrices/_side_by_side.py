@@ -219,20 +219,22 @@ class SideBySide(Composite):
                 f"got {len(parts)}"
             )
         of_parts: Side = "input" if row.layouts else side
-        for linop, part in zip(row.layouts or self.linops, parts, strict=True):
-            check_sizes(linop, part, of_parts, linop.sizes(of_parts))
-        if row.layouts:
-            pairs = zip(row.layouts, parts, strict=True)
-            parts = tuple([layout.fn(layout, part) for layout, part in pairs])
-        axis = axis_of(row.position, dims_of(self.shape, side))
-        for number, (part, size) in enumerate(zip(parts, row.sizes, strict=True)):
-            if not row.is_new and part.shape[axis] != size:
-                raise ValueError(
-                    f"{self.signature}: block {number} must have {size} elements along "
-                    f"{self._dims[side]}, got shape {tuple(blocks[number].shape)}"
-                )
+        axis, dim = axis_of(row.position, dims_of(self.shape, side)), self._dims[side]
+        flat: list[Tensor] = []
+        for number, (linop, part) in enumerate(zip(row.layouts or self.linops, parts, strict=True)):
+            which, sizes = f"{self.signature}: block {number} must", linop.sizes(of_parts)
+            got = tuple(part.shape) if isinstance(part, Tensor) else type(part)
+            try:
+                check_sizes(linop, part, of_parts, sizes)
+            except (TypeError, ValueError) as error:
+                dims = zip(dims_of(linop.shape, of_parts), sizes, strict=True)
+                wanted = ", ".join(f"{d}" if size is None else f"{d}={size}" for d, size in dims)
+                raise type(error)(f"{which} be a Tensor of shape ({wanted}), got {got}") from None
+            flat.append(linop.fn(linop, part) if row.layouts else part)
+            if not row.is_new and flat[-1].shape[axis] != (size := row.sizes[number]):
+                raise ValueError(f"{which} have {size} elements along {dim}, got shape {got}")
         try:
-            return torch.stack(parts, axis) if row.is_new else torch.cat(parts, axis)
+            return torch.stack(flat, axis) if row.is_new else torch.cat(flat, axis)
         except RuntimeError as error:
             raise ValueError(
                 f"{self.signature}: blocks must have one shape except along {self._dims[side]}, "

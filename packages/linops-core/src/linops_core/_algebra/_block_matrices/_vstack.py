@@ -8,8 +8,10 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from ..._base._arithmetic import is_scalar
 from ..._base._dimensions import SIDES, Side, dims_of
 from ..._base._linop import NamedLinop
+from ..._base._places import composition_dims
 from ..._base._sizes import per_axis
 from .._same_space import REMEDY, check_operands, common_shape, same_space
 from ._blocks import Blocks
@@ -42,7 +44,7 @@ class FlatSideBySide(SideBySide):
                 operands = with_shared_side(owner, operands, side)
         whole: Side = "input" if "output" in names else "output"
         batch = shared_batch(owner, operands, whole, batch_dims)
-        shared = known_lengths(operands, whole) if len(names) == 1 else ()
+        shared = known_lengths(owner, operands, whole) if len(names) == 1 else ()
         blocks: dict[Side, Blocks] = {}
         for side in names:
             dim = flat_name(owner, operands, side, batch, names[side])
@@ -75,6 +77,12 @@ def weighted_operators(
             f"{owner}: there must be one weight for each of {len(linops)} operands, "
             f"got {len(factors)}"
         )
+    for number, weight in enumerate(factors):
+        if not is_scalar(weight):
+            raise TypeError(
+                f"{owner}: weights must be numbers or tensors without dimensions, got {weight!r} "
+                f"for operand {number + 1}"
+            )
     return [weight * linop for weight, linop in zip(factors, linops, strict=True)]
 
 
@@ -92,8 +100,11 @@ def with_shared_side(owner: str, linops: Sequence[NamedLinop], side: Side) -> li
         ) from None
 
 
-def known_lengths(linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
+def known_lengths(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
     """Return the lengths of the shared side, each from the first operator that knows it."""
+    positions = range(len(dims_of(linops[0].shape, side)))
+    pairs = [((n, side, at), (0, side, at)) for n in range(len(linops)) for at in positions]
+    composition_dims(linops[0].shape, linops, pairs, owner)  # names operands as they were given
     columns = zip(*(linop.sizes(side) for linop in linops), strict=True)
     return [next((size for size in each if size is not None), None) for each in columns]
 
