@@ -169,7 +169,12 @@ def test_a_tol_that_cannot_be_is_refused(dtype: torch.dtype) -> None:
     with pytest.raises(ValueError, match=r"NUFFT: tol must be at least 1.2e-12"):
         NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=1e-12)
     NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=1.3e-12)
-    for tol, error in (("1e-3", TypeError), (True, TypeError), (float("nan"), ValueError)):
+    wrong: list[tuple[Any, type[Exception]]] = [
+        ("1e-3", TypeError),
+        (True, TypeError),
+        (float("nan"), ValueError),
+    ]
+    for tol, error in wrong:
         with pytest.raises(error, match=r"NUFFT: tol must be "):
             NUFFT(LOCS.to(dtype), (4, 4), ("K",), tol=tol)
 

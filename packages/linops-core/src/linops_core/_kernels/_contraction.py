@@ -153,6 +153,8 @@ class Contraction:
         weight = self.weight_axes.view(weight)
         if not writing_is_safe():  # nothing is asked of sizes, which a graph may not know
             return self.x_axes.view((weight * x).sum(self.axis))
+        if n_products == 1:  # a sum would copy the product
+            return self.x_axes.view(product_in_wide_dtype(weight, x).squeeze(self.axis))
         n_at_once = _at_once(x, n_products)
         if n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))
