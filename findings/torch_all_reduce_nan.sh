@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # torch.distributed.all_reduce, the smallest and the largest of numbers of which one is nan. Guessed: nan,
 # as torch.min and torch.max of all numbers, or at least the same for each rank that has it. Seen on
-# 29 November 2026 (torch 2.13.0 and 2.15.0, CPU, gloo, Python 3.11, 2 ranks): nan if rank 0 has it.
+# 29 November 2026 (torch 2.13.0, where 2.15.0 is alike, CPU, gloo, Python 3.11, 2 ranks): nan if rank 0 has it.
 # If rank 1 has it, both get 1, the number of rank 0, so a check for nan by MAX misses it.
 set -euo pipefail
 folder=$(mktemp -d)
@@ -28,10 +28,8 @@ assert torch.tensor([1.0, float("nan")]).max().isnan()
 assert seen == ["nan", "1.0", "nan", "1.0"], "the behaviour has changed"
 dist.destroy_process_group()
 PYTHON
-for version in 2.13.0 2.15.0; do
-    python3 -m venv "$folder/$version"
-    "$folder/$version/bin/python" -m pip install --quiet "torch==$version" numpy==2.4.6
-    "$folder/$version/bin/python" "$folder/program.py" 1 "$folder/meet$version" &
-    "$folder/$version/bin/python" "$folder/program.py" 0 "$folder/meet$version"
-    wait $!
-done
+python3 -m venv "$folder/env"
+"$folder/env/bin/python" -m pip install --quiet torch==2.13.0 numpy==2.4.6
+"$folder/env/bin/python" "$folder/program.py" 1 "$folder/meet" &
+"$folder/env/bin/python" "$folder/program.py" 0 "$folder/meet"
+wait $!

@@ -2,11 +2,11 @@
 # A tensor in bfloat16 times a Python complex number. Guessed: complex64 in every release. Seen on
 # 28 November 2026, CPU, Python 3.11:
 #   torch 2.13.0: torch.complex64
-#   torch 2.15.0: result_type is torch.bcomplex32, and the product raises NotImplementedError
+#   torch 2.14.1: result_type is torch.bcomplex32, and the product raises NotImplementedError
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for version in 2.13.0 2.15.0; do
+for version in 2.13.0 2.14.1; do
     python3 -m venv "$folder/$version"
     "$folder/$version/bin/python" -m pip install --quiet "torch==$version" "numpy==2.4.6"
     "$folder/$version/bin/python" - "$version" <<'PYTHON'

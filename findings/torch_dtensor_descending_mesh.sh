@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # DTensor on a mesh whose ranks descend, such as DeviceMesh("cpu", [1, 0]). Guessed: what is distributed
 # comes back by full_tensor(), for each length, because a mesh may be any array of ranks. Seen on
-# 29 November 2026 (torch 2.13.0 and 2.15.0, CPU, gloo, Python 3.11, 2 ranks): it does for 4 elements.
+# 29 November 2026 (torch 2.13.0, where 2.15.0 is alike, CPU, gloo, Python 3.11, 2 ranks): it does for 4 elements.
 # Of 0, 1, 2, 3, 4 it makes 0, 1, 0, 3, 4 on both ranks, and a redistributed matrix is wrong as well,
 # without a word: the process group counts ranks upwards, and the lengths of shards follow the mesh.
 set -euo pipefail
@@ -36,10 +36,8 @@ assert result == [0, 1, 0, 3, 4], "the behaviour has changed"
 assert not torch.equal(turned([1, 0], matrix), matrix), "the behaviour has changed"
 dist.destroy_process_group()
 PYTHON
-for version in 2.13.0 2.15.0; do
-    python3 -m venv "$folder/$version"
-    "$folder/$version/bin/python" -m pip install --quiet "torch==$version" numpy==2.4.6
-    "$folder/$version/bin/python" "$folder/program.py" 1 "$folder/meet$version" &
-    "$folder/$version/bin/python" "$folder/program.py" 0 "$folder/meet$version"
-    wait $!
-done
+python3 -m venv "$folder/env"
+"$folder/env/bin/python" -m pip install --quiet torch==2.13.0 numpy==2.4.6
+"$folder/env/bin/python" "$folder/program.py" 1 "$folder/meet" &
+"$folder/env/bin/python" "$folder/program.py" 0 "$folder/meet"
+wait $!
