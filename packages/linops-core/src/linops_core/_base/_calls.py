@@ -91,7 +91,7 @@ def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
         check_export(linop)
     if is_traced:  # a compiler leaves a function whose graph breaks in a `try`
         return nn.Module.__call__(linop, x)  # type: ignore[no-any-return]
-    if is_in_forward_mode() and isinstance(x, Tensor):
+    if isinstance(x, Tensor) and (x.is_conj() or x.is_neg()) and is_in_forward_mode():
         x = resolve_conj_and_neg(x)  # torch refuses views of one whose tangent is not lazy as well
     try:
         y: Tensor = linop.forward(x) if is_plain else nn.Module.__call__(linop, x)
