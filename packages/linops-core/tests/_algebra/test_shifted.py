@@ -219,6 +219,26 @@ def test_circular_convolutions_of_real_vectors_have_a_real_solution() -> None:
         mean.solve_shifted(torch.ones(6), 0)  # one frequency is lost, but for rounding
 
 
+@given(st.lists(st.sampled_from([1, 1e-4, 1e-9, 1e5]), min_size=2, max_size=3))
+def test_each_kernel_of_a_batch_has_its_own_rounding(factors: list[float]) -> None:
+    kernels = torch.stack([factor * values(3, seed=5) for factor in factors])
+    batch = Convolution(
+        kernels,
+        ("B",),
+        ("Nx",),
+        padding_mode="circular",
+        kernel_batch_shape=("B",),
+        grid_size=(8,),
+    )
+    y = values(len(factors), 8)
+    lam = 1e-2 * min(factors) ** 2
+    alone = [Convolution(kernel, padding_mode="circular", grid_size=(8,)) for kernel in kernels]
+    expected = torch.stack(
+        [one.solve_shifted(right, lam) for one, right in zip(alone, y, strict=True)]
+    )
+    torch.testing.assert_close(batch.solve_shifted(y, lam) / expected, torch.ones_like(y))
+
+
 def test_gradients_reach_the_kernel_of_a_circular_convolution() -> None:
     def solve(kernel: Tensor, lam: Tensor, y: Tensor) -> Tensor:
         return Convolution(kernel, padding_mode="circular").solve_shifted(y, lam)

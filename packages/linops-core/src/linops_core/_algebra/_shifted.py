@@ -162,8 +162,8 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
     column = normal(impulse)
     column = column.to(torch.promote_types(column.dtype, torch.float32))
     values = torch.fft.fftn(column, dim=axes).real
-    # Values below the rounding of the largest one count as zeros.
-    noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax()
+    # Values below the rounding of the largest one of their batch count as zeros.
+    noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax(axes, keepdim=True)
     return torch.where(values > noise, values, 0)
 
 
