@@ -44,6 +44,7 @@ from linops_solvers import (
     split_bregman,
     svd,
 )
+from linops_solvers._shared._options import with_options
 from linops_solvers._shared._progress import Progress, SolverSteps
 from linops_solvers._shared._reports import Measured, reason_of_both
 
@@ -366,6 +367,14 @@ def test_help_says_what_every_parameter_is(solver: str) -> None:
     several_too = "lsqr lsmr fista proximal_gradient admm split_bregman mlem".split()
     several = "A : NamedLinop or function, or a sequence of them\n"
     assert (several in function.__doc__) is (solver in several_too)
+
+
+def test_a_parameter_that_no_docstring_describes_is_named() -> None:
+    def landweber(A: Any, y: Any, relaxation: float) -> None:
+        """Solve by steps of one size."""
+
+    with pytest.raises(TypeError, match="landweber: its docstring must describe 'relaxation'"):
+        with_options()(landweber)
 
 
 @pytest.mark.parametrize("solve", [lsqr, lsmr])

@@ -91,7 +91,12 @@ def with_options(
             ]
             vars(solver)["__signature__"] = signature.replace(parameters=parameters)
         if solver.__doc__ and (known := like.__doc__ if like else __doc__):  # not in python -OO
-            solver.__doc__ = _completed(inspect.cleandoc(solver.__doc__), known, parameters)
+            try:
+                solver.__doc__ = _completed(inspect.cleandoc(solver.__doc__), known, parameters)
+            except KeyError as error:
+                raise TypeError(
+                    f"{solver.__name__}: its docstring must describe {error}, which is special to it"
+                ) from None
         return solver
 
     return shown
