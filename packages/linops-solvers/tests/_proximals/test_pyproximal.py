@@ -102,7 +102,7 @@ class Wrong(pyproximal.ProxOperator):  # type: ignore[misc, name-defined]
 
 
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"prox must minimise operator\(x\) .*, got .* from Wrong"):
+    with pytest.raises(ValueError, match=r"prox must minimise f\(x\) .*, got .* from Wrong"):
         from_pyproximal(Wrong(False), SHAPE)
     with pytest.raises(
         ValueError, match="from_pyproximal: prox must be the same in each call, got"

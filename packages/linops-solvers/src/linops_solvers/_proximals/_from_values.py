@@ -251,7 +251,7 @@ def _what_is_wrong(
                 envelope = source.value(x) + float((x - z).abs().square().sum()) / (2 * step)
                 if envelope < least - 1e-5 * abs(least) - 1e-9:
                     return (
-                        f"{source.owner}: prox must minimise operator(x) + |x - z|^2 / 2t, got "
+                        f"{source.owner}: prox must minimise f(x) + |x - z|^2 / 2t, got "
                         f"{least:.6g} from {source.name} where {envelope:.6g} is reached"
                     )
     return None
