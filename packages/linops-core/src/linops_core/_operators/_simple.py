@@ -171,7 +171,7 @@ class SimpleLinop(NamedLinop):
             raise ValueError(
                 f"{self.signature}: the adjoint by autograd must know the size of each dimension "
                 f"of the input, got {error}; rename dimensions that have another size in the "
-                "output, and give sizes= for dimensions that only the input has"
+                "output, and give SimpleLinop sizes= for dimensions that only the input has"
             ) from error
         except torch.OutOfMemoryError:
             raise
