@@ -95,7 +95,7 @@ def with_options(
                 solver.__doc__ = _completed(inspect.cleandoc(solver.__doc__), known, parameters)
             except KeyError as error:
                 raise TypeError(
-                    f"{solver.__name__}: its docstring must describe {error}, which is special to it"
+                    f"{solver.__name__}: its docstring must describe {error}"
                 ) from None
         return solver
 
