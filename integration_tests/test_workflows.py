@@ -122,7 +122,10 @@ def test_the_message_of_a_commit_has_a_package_and_a_reason(package: str) -> Non
     longest = f"{package}: ".ljust(72, "x")
     for message in (f"{package}: why\n\nBecause.\n", f"{longest}\n\nWhy.", "Merge branch 'x'\n"):
         assert re.search(accepted, message)
+    assert re.search(accepted, f"docs, {package}: why\n\nBecause.\n")
     for message in (f"{package}: why\n", f"{package}: why\n\n# On branch\n", "why\n\nBecause.\n"):
+        assert not re.search(accepted, message)
+    for message in (f"{package}, : why\n\nBecause.\n", f"docs{package}: why\n\nBecause.\n"):
         assert not re.search(accepted, message)
     assert not re.search(accepted, f"{longest}x\n\nBecause.\n")
 
