@@ -137,7 +137,12 @@ def saved() -> str:
     torch.save(lazy, buffer)
     buffer.seek(0)
     assert torch.load(buffer).item() == 1 - 1j
-    return "without the conjugate: (1+1j).conj() is 1+1j"
+    inverse = torch.fft.ifft(torch.tensor([1.0, 2, 4])).contiguous()  # of real numbers
+    assert inverse.is_conj() and torch.equal(load(save({"x": inverse}))["x"], inverse.conj())
+    return (
+        "without the conjugate: (1+1j).conj() is 1+1j; `torch.fft.ifft` of real numbers is such a "
+        "tensor, too, and `contiguous()` keeps it"
+    )
 
 
 @row(
@@ -162,6 +167,36 @@ def exported() -> str:
     loaded = torch.export.load(buffer).module()(x).item()
     assert (program.module()(x).item(), loaded) == (1 - 1j, 1 + 1j)
     return "the program has the conjugate, the saved and loaded one has not"
+
+
+@row(
+    SECTION,
+    "torch",
+    guess="`torch.compile` takes `z.conj().imag` as any other view",
+    here="`x.resolve_neg()` before the compiled function: within it operators cannot see the sign",
+)
+def compiled() -> str:
+    inputs = torch.tensor([1 + 2j]).conj().imag, torch.fft.ifft(torch.tensor([1.0, 2, 4])).imag
+    for x in inputs:
+        assert torch.equal(torch.compile(lambda x: x.clone() * 2)(x), -2 * x)
+        assert torch.equal(torch.compile(lambda x: x.clone() * 2)(x.resolve_neg()), 2 * x)
+    return "with the opposite sign, also the imaginary part of `torch.fft.ifft` of real numbers"
+
+
+@row(
+    SECTION,
+    "torch",
+    guess="a worker of a `DataLoader` returns lazy conjugates as the process itself does",
+    here="`x.resolve_conj()` in the dataset; weights of operators are never lazy",
+)
+def from_a_worker() -> str:
+    lazy = [torch.tensor([1 + 2j]).conj()]
+    here, there = (
+        next(iter(torch.utils.data.DataLoader(lazy, batch_size=None, num_workers=number)))
+        for number in (0, 1)
+    )
+    assert (here.item(), there.item()) == (1 - 2j, 1 + 2j)
+    return "without the conjugate, if samples are not stacked: 1-2j arrives as 1+2j"
 
 
 @row(
