@@ -436,6 +436,33 @@ def test_requires_grad_grad_and_attributes_kept() -> None:
     assert module.training
 
 
+@pytest.mark.parametrize("chosen", [torch.float64, None])
+@pytest.mark.parametrize(
+    "change",
+    [
+        memory_aware_deepcopy,
+        lambda m: ModuleMemoryMap().copy_to(m, "cpu"),
+        lambda m: memory_aware_to(m, "meta"),
+        lambda m: memory_aware_to(m, dtype=torch.bfloat16),
+        lambda m: memory_aware_to(m, dtype=torch.bfloat16, low_memory=True),
+    ],
+)
+def test_gradients_of_another_type_than_their_tensor_keep_it(change: Any, chosen: Any) -> None:
+    flat = torch.ones(6)
+    module = Holder(a=torch.nn.Parameter(flat[:4]), b=torch.nn.Parameter(torch.ones(3)))
+    module.c = torch.nn.Parameter(flat[2:])
+    for parameter in (module.a, module.b):
+        parameter.grad_dtype = chosen
+        parameter.grad = torch.full_like(parameter, 1 / 3, dtype=torch.float64)
+    made = change(module)
+    for parameter in (made.a, made.b):
+        assert parameter.grad_dtype is chosen and parameter.grad.dtype == torch.float64
+        assert parameter.is_meta or parameter.grad[0] == 1 / 3
+    assert made.c.grad_dtype is made.c.dtype
+    made.b.sum().backward()
+    assert made.b.grad.dtype == torch.float64
+
+
 def test_gradients_flow_in_the_copy_and_only_there() -> None:
     module = two_views()
     made = memory_aware_deepcopy(module)

@@ -66,7 +66,8 @@ def memory_aware_to(
     dtype : torch.dtype, optional
         The precision of floating and complex tensors. Real tensors stay real and complex ones
         complex, so ``float64`` and ``complex128`` do the same. Other tensors keep their type, and
-        so do counts of steps in states of optimizers (``state_dict["state"][0]["step"]``).
+        so do counts of steps in states of optimizers (``state_dict["state"][0]["step"]``), and
+        gradients of another type than their tensor (``grad_dtype``).
     non_blocking : bool, optional
         Let the host continue before the bytes have arrived, as in `torch.Tensor.to`.
     pack : bool, optional
@@ -252,7 +253,12 @@ def _planned(
     uncast: set[int],
 ) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    uncast |= {id(item.tensor) for item in tensors if is_step_count(item.path)}
+    for tensor, path, _ in tensors:
+        gradient = tensor.grad if tensor.is_leaf else None
+        if is_step_count(path):
+            uncast.add(id(tensor))
+        if gradient is not None and gradient.dtype != tensor.dtype:  # as its grad_dtype allows
+            uncast.add(id(gradient))
     plan = copy_plan([item._replace(owned=True) for item in tensors], uncast=uncast)
     check_initialized(plan)
     add_casts_by_class(plan, target.dtype, uncast)
