@@ -60,7 +60,7 @@ def view_like(
 
 
 def with_class_of(plain: torch.Tensor, source: T) -> T:
-    """Turn a plain tensor into the class of `source`, with the same ``requires_grad``."""
+    """Turn a plain tensor into the class of `source`, which requires the same gradient."""
     cls = type(source)
     if type(plain) is not cls:
         made = of_class(cls, plain, source.requires_grad)
