@@ -606,6 +606,16 @@ def test_jagged_tensors_with_the_same_offsets_can_still_be_added() -> None:
 
 
 @BETA
+def test_jagged_parameters_that_were_used_can_be_copied() -> None:
+    jagged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    module = Holder(w=torch.nn.Parameter(jagged))
+    assert module.w.values().sum() == 5  # torch keeps the sizes in a C pointer now
+    made = memory_aware_deepcopy(module)
+    (made.w * 2).values().sum().backward()
+    assert made.w.grad.values().tolist() == [2] * 5 and module.w.grad is None
+
+
+@BETA
 def test_strided_nested_tensors_recurse_into_components() -> None:
     module = Copier(n=torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]))
     made = memory_aware_deepcopy(module)

@@ -26,6 +26,9 @@ from ._unshared import split_unshared
 
 M = TypeVar("M", bound=Source)
 
+# Attributes of wrappers in which torch keeps sizes as C pointers, to find them faster.
+_CACHES = ("_sym_sizes_capsule", "_sym_strides_capsule")
+
 
 @keeps_grad_mode
 def memory_aware_deepcopy(
@@ -208,7 +211,7 @@ def copy_attachments(
     # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
     attributes = attributes_of(made)
     for name, value in attributes_of(source).items():
-        if name not in attributes:
+        if name not in attributes and not name.startswith(_CACHES):
             object.__setattr__(made, name, copy.deepcopy(value, memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():
