@@ -96,7 +96,7 @@ def copy_plan(
                 continue
             raise NonLeafError(
                 f"{path_text(item.path)}: a tensor to be copied must be a leaf, got one computed "
-                f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
+                f"by {item.tensor.grad_fn} (call detach() on it; a copy also takes detach=True)"
             )
         plan.tensors.append(item)
         _add_pieces(item, pieces, plan, id(item.tensor) in uncast)
