@@ -1007,6 +1007,22 @@ def test_cycles_through_attributes_of_tensors_of_modules_with_a_reduce_of_their_
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("nest", [lambda m: m, torch.nn.Sequential, lambda m: Holder(parts=[m])])
+def test_a_copy_of_a_scripted_module_is_trained_without_its_source(nest: Any) -> None:
+    layer = torch.nn.Linear(2, 2)
+    layer.bias.requires_grad_(False)
+    source = torch.jit.script(layer)
+
+    def scripted(holder: Any) -> Any:
+        return holder.parts[0] if isinstance(holder, Holder) else [*holder.modules()][-1]
+
+    made = scripted(memory_aware_deepcopy(nest(source)))
+    made(torch.ones(1, 2)).sum().backward()
+    assert made.weight.is_leaf and made.weight.grad.tolist() == [[1, 1], [1, 1]]
+    assert source.weight.grad is None and not made.bias.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_modules_that_torch_copies_in_its_own_way_are_copied_so_as_the_root() -> None:
     source = torch.nn.Linear(2, 2)

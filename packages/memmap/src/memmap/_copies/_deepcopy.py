@@ -146,7 +146,17 @@ def memory_aware_deepcopy(
                 error.add_note(f"memory_aware_deepcopy: {path_text(item.path)} copies itself")
                 raise
 
-    return reconstruct(module, memo, complete)
+    made = reconstruct(module, memo, complete)
+    for _, part in reached.modules:
+        if isinstance(part, torch.jit.ScriptModule) and id(part) in memo:
+            _cut_off(part, memo[id(part)])
+    return made
+
+
+def _cut_off(source: torch.nn.Module, made: torch.nn.Module) -> None:
+    """Make parameters of a scripted copy leaves: torch computes them from those of the source."""
+    for old, new in zip(source.parameters(), made.parameters(), strict=True):
+        new.detach_().requires_grad_(old.requires_grad)
 
 
 def put_copies(

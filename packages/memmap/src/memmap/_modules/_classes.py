@@ -58,7 +58,7 @@ def kind_of(cls: type[Any]) -> int:
     if issubclass(cls, torch.Tensor):
         return TENSOR
     if issubclass(cls, torch.jit.ScriptModule):
-        return ATOM  # its tensors live in the interpreter, so it copies itself
+        return OPAQUE  # its tensors live in the interpreter
     if issubclass(cls, torch.nn.Module):
         return MODULE
     if cls in (dict, OrderedDict):
