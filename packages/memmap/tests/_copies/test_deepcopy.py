@@ -768,13 +768,38 @@ def test_a_lazy_clone_is_copied_and_stays_lazy() -> None:
     assert torch._C._is_cow_tensor(lazy)  # type: ignore[attr-defined]
 
 
-def test_lazy_parameters_and_elements_smaller_than_a_byte_are_left_to_torch() -> None:
-    module = torch.nn.LazyLinear(3)
-    module.register_buffer("small", torch.empty(4, dtype=vars(torch)["uint4"]))
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+def test_lazy_parameters_and_elements_that_share_a_byte_are_left_to_torch() -> None:
+    module: Any = torch.nn.LazyLinear(3)
+    x, scales, zeros = torch.eye(2), torch.ones(2), torch.zeros(2)
+    module.small = torch.quantize_per_channel(x, scales, zeros, 0, torch.quint4x2)
     made = memory_aware_deepcopy(module)
     assert isinstance(made.weight, torch.nn.UninitializedParameter)
     assert made.weight is not module.weight
-    assert isinstance(made.small, torch.Tensor) and made.small.dtype == module.small.dtype
+    assert made.small is not module.small and torch.equal(made.small.dequantize(), x)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        memory_aware_deepcopy,
+        copy.deepcopy,
+        lambda m: memory_aware_to(m, "meta"),
+        lambda m: ModuleMemoryMap().copy_to(m, "cpu"),
+    ],
+)
+def test_numbers_of_few_bits_share_memory(change: Any) -> None:
+    """torch has no arithmetic for them, not even copies."""
+    flat = torch.arange(10, dtype=torch.uint8).view(vars(torch)["uint4"])
+    module = Copier(a=flat[:6], b=flat[4:], alone=torch.ones(3, dtype=torch.int8).view(flat.dtype))
+    made = change(module)
+    assert overlaps(made.a, made.b) and made.alone.dtype == flat.dtype
+    assert made.a.is_meta or [*content_of(made.b), *content_of(made.alone)] == [
+        *range(4, 10),
+        1,
+        1,
+        1,
+    ]
 
 
 def test_copies_of_parametrized_modules_need_no_pickling_as_the_root() -> None:
@@ -848,13 +873,14 @@ def test_inside_a_larger_copy_hooks_of_parameters_met_before_are_copied_once(siz
 
 
 def test_parts_of_unknown_layout_are_copied_with_their_whole() -> None:
+    from torch.testing._internal.logging_tensor import LoggingTensor
     from torch.testing._internal.two_tensor import TwoTensor
 
-    halves = [torch.empty(4, dtype=vars(torch)["uint4"]) for _ in range(2)]
+    halves = [LoggingTensor(torch.ones(4)) for _ in range(2)]
     module = Copier(two=TwoTensor(*halves))
     made = memory_aware_deepcopy(module)
-    assert type(made.two) is TwoTensor and made.two.a.dtype == halves[0].dtype
-    assert made.two.a.untyped_storage()._cdata != halves[0].untyped_storage()._cdata
+    assert type(made.two) is TwoTensor and type(made.two.a) is LoggingTensor
+    assert made.two.a is not halves[0] and not overlaps(made.two.a.elem, halves[0].elem)
     memory_aware_to(module, "meta")
     assert module.two.a.is_meta and module.two.device.type == "meta"
 
