@@ -130,12 +130,29 @@ class HalfBytes:
         return vars(torch._utils)["_rebuild_tensor_v3"], (*place, OrderedDict[Any, Any](), UINT4)
 
 
-def test_a_storage_with_elements_below_a_byte_stays_whole(folder: Path) -> None:
-    """The places of such elements are not known."""
+def test_numbers_of_few_bits_are_kept(folder: Path) -> None:
     flat = torch.arange(1000, dtype=torch.uint8)
     first, half = compacted([flat[3:5], HalfBytes(flat)], folder)
     assert first.tolist() == [3, 4] and half.dtype == UINT4 and half.shape == (4,)
-    assert [*half.untyped_storage()[90:94]] == [90, 91, 92, 93]
+    assert half.view(torch.uint8).tolist() == [90, 91, 92, 93]
+    assert MemoryReport.from_file(folder / "small.pt").totals.allocated < 100
+
+
+class Packed(HalfBytes):
+    """Numbers that share bytes."""
+
+    def __reduce__(self) -> Any:
+        function, arguments = super().__reduce__()
+        return function, (*arguments[:-1], torch.quint4x2)
+
+
+def test_a_storage_with_elements_that_share_a_byte_stays_whole(folder: Path) -> None:
+    """The places of such elements are not known."""
+    flat = torch.arange(1000, dtype=torch.uint8)
+    torch.save([flat[3:5], Packed(flat)], folder / "large.pt")
+    compact_checkpoint(folder / "large.pt", folder / "small.pt", overwrite=True)
+    report = MemoryReport.from_file(folder / "small.pt")
+    assert report.totals.allocated == 1000 and len(report.unplaced) == 1
 
 
 def test_the_file_can_be_mapped_and_loaded_as_weights(folder: Path) -> None:

@@ -436,6 +436,33 @@ def test_requires_grad_grad_and_attributes_kept() -> None:
     assert module.training
 
 
+@pytest.mark.parametrize("chosen", [torch.float64, None])
+@pytest.mark.parametrize(
+    "change",
+    [
+        memory_aware_deepcopy,
+        lambda m: ModuleMemoryMap().copy_to(m, "cpu"),
+        lambda m: memory_aware_to(m, "meta"),
+        lambda m: memory_aware_to(m, dtype=torch.bfloat16),
+        lambda m: memory_aware_to(m, dtype=torch.bfloat16, low_memory=True),
+    ],
+)
+def test_gradients_of_another_type_than_their_tensor_keep_it(change: Any, chosen: Any) -> None:
+    flat = torch.ones(6)
+    module = Holder(a=torch.nn.Parameter(flat[:4]), b=torch.nn.Parameter(torch.ones(3)))
+    module.c = torch.nn.Parameter(flat[2:])
+    for parameter in (module.a, module.b):
+        parameter.grad_dtype = chosen
+        parameter.grad = torch.full_like(parameter, 1 / 3, dtype=torch.float64)
+    made = change(module)
+    for parameter in (made.a, made.b):
+        assert parameter.grad_dtype is chosen and parameter.grad.dtype == torch.float64
+        assert parameter.is_meta or parameter.grad[0] == 1 / 3
+    assert made.c.grad_dtype is made.c.dtype
+    made.b.sum().backward()
+    assert made.b.grad.dtype == torch.float64
+
+
 def test_gradients_flow_in_the_copy_and_only_there() -> None:
     module = two_views()
     made = memory_aware_deepcopy(module)
@@ -576,6 +603,16 @@ def test_jagged_tensors_with_the_same_offsets_can_still_be_added() -> None:
     made = memory_aware_deepcopy(Copier(first=first, second=second))
     total = made.first + made.second + made.first * 2
     assert total.values().tolist() == [3, 3, 3, 3]
+
+
+@BETA
+def test_jagged_parameters_that_were_used_can_be_copied() -> None:
+    jagged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    module = Holder(w=torch.nn.Parameter(jagged))
+    assert module.w.values().sum() == 5  # torch keeps the sizes in a C pointer now
+    made = memory_aware_deepcopy(module)
+    (made.w * 2).values().sum().backward()
+    assert made.w.grad.values().tolist() == [2] * 5 and module.w.grad is None
 
 
 @BETA
@@ -731,13 +768,38 @@ def test_a_lazy_clone_is_copied_and_stays_lazy() -> None:
     assert torch._C._is_cow_tensor(lazy)  # type: ignore[attr-defined]
 
 
-def test_lazy_parameters_and_elements_smaller_than_a_byte_are_left_to_torch() -> None:
-    module = torch.nn.LazyLinear(3)
-    module.register_buffer("small", torch.empty(4, dtype=vars(torch)["uint4"]))
+@pytest.mark.filterwarnings("ignore:.*(quantized tensor creation|TypedStorage):UserWarning")
+def test_lazy_parameters_and_elements_that_share_a_byte_are_left_to_torch() -> None:
+    module: Any = torch.nn.LazyLinear(3)
+    x, scales, zeros = torch.eye(2), torch.ones(2), torch.zeros(2)
+    module.small = torch.quantize_per_channel(x, scales, zeros, 0, torch.quint4x2)
     made = memory_aware_deepcopy(module)
     assert isinstance(made.weight, torch.nn.UninitializedParameter)
     assert made.weight is not module.weight
-    assert isinstance(made.small, torch.Tensor) and made.small.dtype == module.small.dtype
+    assert made.small is not module.small and torch.equal(made.small.dequantize(), x)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        memory_aware_deepcopy,
+        copy.deepcopy,
+        lambda m: memory_aware_to(m, "meta"),
+        lambda m: ModuleMemoryMap().copy_to(m, "cpu"),
+    ],
+)
+def test_numbers_of_few_bits_share_memory(change: Any) -> None:
+    """torch has no arithmetic for them, not even copies."""
+    flat = torch.arange(10, dtype=torch.uint8).view(vars(torch)["uint4"])
+    module = Copier(a=flat[:6], b=flat[4:], alone=torch.ones(3, dtype=torch.int8).view(flat.dtype))
+    made = change(module)
+    assert overlaps(made.a, made.b) and made.alone.dtype == flat.dtype
+    assert made.a.is_meta or [*content_of(made.b), *content_of(made.alone)] == [
+        *range(4, 10),
+        1,
+        1,
+        1,
+    ]
 
 
 def test_copies_of_parametrized_modules_need_no_pickling_as_the_root() -> None:
@@ -811,13 +873,14 @@ def test_inside_a_larger_copy_hooks_of_parameters_met_before_are_copied_once(siz
 
 
 def test_parts_of_unknown_layout_are_copied_with_their_whole() -> None:
+    from torch.testing._internal.logging_tensor import LoggingTensor
     from torch.testing._internal.two_tensor import TwoTensor
 
-    halves = [torch.empty(4, dtype=vars(torch)["uint4"]) for _ in range(2)]
+    halves = [LoggingTensor(torch.ones(4)) for _ in range(2)]
     module = Copier(two=TwoTensor(*halves))
     made = memory_aware_deepcopy(module)
-    assert type(made.two) is TwoTensor and made.two.a.dtype == halves[0].dtype
-    assert made.two.a.untyped_storage()._cdata != halves[0].untyped_storage()._cdata
+    assert type(made.two) is TwoTensor and type(made.two.a) is LoggingTensor
+    assert made.two.a is not halves[0] and not overlaps(made.two.a.elem, halves[0].elem)
     memory_aware_to(module, "meta")
     assert module.two.a.is_meta and module.two.device.type == "meta"
 
@@ -967,6 +1030,22 @@ def test_cycles_through_attributes_of_tensors_of_modules_with_a_reduce_of_their_
     vars(module.weight).update(owner=module, tag="tag")
     made = memory_aware_deepcopy(module)
     assert vars(made.weight)["owner"] is made and made.seen == "tag"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("nest", [lambda m: m, torch.nn.Sequential, lambda m: Holder(parts=[m])])
+def test_a_copy_of_a_scripted_module_is_trained_without_its_source(nest: Any) -> None:
+    layer = torch.nn.Linear(2, 2)
+    layer.bias.requires_grad_(False)
+    source = torch.jit.script(layer)
+
+    def scripted(holder: Any) -> Any:
+        return holder.parts[0] if isinstance(holder, Holder) else [*holder.modules()][-1]
+
+    made = scripted(memory_aware_deepcopy(nest(source)))
+    made(torch.ones(1, 2)).sum().backward()
+    assert made.weight.is_leaf and made.weight.grad.tolist() == [[1, 1], [1, 1]]
+    assert source.weight.grad is None and not made.bias.requires_grad
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")

@@ -311,6 +311,7 @@ CHANGES: dict[str, Callable[[Holder], object]] = {
     "memory": lambda m: setattr(m.w, "data", torch.full((2, 2), 7.0)),
     "shape": lambda m: setattr(m.w, "data", m.w.data.view(4)),
     "strides": lambda m: setattr(m.w, "data", m.w.data.T),
+    "type of gradients": lambda m: setattr(m.w, "grad_dtype", None),
     "gradient": lambda m: setattr(m.w, "grad", torch.full((2, 2), 5.0)),
     "class": lambda m: setattr(m.w, "__class__", OtherParameter),
 }
@@ -331,7 +332,7 @@ def test_a_tensor_that_has_become_another_is_copied_anew(change: str) -> None:
     assert (made.w.dtype, made.w.shape, made.w.stride(), made.w.requires_grad) == (
         module.w.dtype, module.w.shape, module.w.stride(), module.w.requires_grad,
     )  # fmt: skip
-    assert torch.equal(made.w, module.w)
+    assert torch.equal(made.w, module.w) and made.w.grad_dtype is module.w.grad_dtype
     assert (made.w.grad is None) == (module.w.grad is None)
     assert memory_map.copy_to(module, "cpu").w is made.w
 

@@ -6,8 +6,8 @@ import itertools
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Callable, Iterator
+from types import FrameType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -362,6 +362,21 @@ def test_scripted_modules_are_refused() -> None:
     assert not module[0].weight.is_meta
 
 
+def test_scripted_modules_in_attributes_are_refused() -> None:
+    """Nothing moves them, so a move that claims all attributes must say so."""
+    module: Any = torch.nn.Linear(2, 2)
+    module.parts = [SimpleNamespace(inner=torch.jit.ScriptModule())]
+    changes: list[Callable[[], object]] = [
+        lambda: memory_aware_to(module, dtype=torch.float64, attributes=True),
+        lambda: ModuleMemoryMap().copy_to(module, "meta"),
+    ]
+    for change in changes:
+        with pytest.raises(MoveError, match=r"^parts\[0\]\.inner: a module that moves must hold"):
+            change()
+    assert module.weight.dtype == torch.float32
+    assert memory_aware_to(module, dtype=torch.float64).weight.dtype == torch.float64
+
+
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 def test_sharded_modules_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.distributed.device_mesh import init_device_mesh
@@ -427,7 +442,7 @@ def test_a_parameter_that_a_graph_uses_cannot_be_moved_to_meta() -> None:
     module = Holder(first=torch.zeros(1), p=torch.nn.Parameter(torch.ones(3)))
     total = (module.p * module.p).sum()
     before = snapshot(module)
-    with pytest.raises(MoveError, match=r"^p: a parameter .* must not be used by a graph, got one"):
+    with pytest.raises(MoveError, match=r"^p: a .* must not be used by a graph, got one .*delete"):
         memory_aware_to(module, "meta")
     assert snapshot(module) == before
     total.backward()

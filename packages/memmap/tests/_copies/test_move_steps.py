@@ -14,7 +14,7 @@ from memmap import AliasWarning, ModuleMemoryMap, MoveError, memory_aware_to, ov
 from memmap._copies._allocate import empty_bytes
 from memmap._copies._move_steps import _MoveBack, move_steps
 from memmap._copies._plan import CopyPlan, copy_plan
-from memmap._modules._named import tensors_of
+from memmap._modules._named import contents_of
 from memmap.testing import Holder, content_of, modules, sharing_of, state_of
 
 SOURCES = [
@@ -466,7 +466,7 @@ def test_a_map_gives_back_what_it_placed_before_a_failure(
 
 
 def steps(module: torch.nn.Module, all_at_once: bool = False) -> list[CopyPlan]:
-    plan = copy_plan(tensors_of(module))
+    plan = copy_plan(contents_of(module)[0])
     return move_steps(plan, plan.groups, all_at_once)
 
 

@@ -217,6 +217,14 @@ def test_packed_weights_have_the_size_that_their_class_tells() -> None:
         assert "x: float32 3x3" in str(report) and report.totals.touched == 36
 
 
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+def test_the_scales_of_quantized_channels_take_memory() -> None:
+    scales, zeros = torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.int64)
+    tensor = torch.quantize_per_channel(torch.ones(3, 5), scales, zeros, 0, torch.qint8)
+    report = MemoryReport({"w": tensor})
+    assert names_of(report) == {"w": 15, "w.scales": 24, "w.zero_points": 24}
+
+
 def test_the_parts_of_a_wrapper_are_listed_once() -> None:
     two: Any = TwoTensor(torch.zeros(3), torch.zeros(3))
     two.more = torch.zeros(1)

@@ -208,11 +208,19 @@ def test_a_lazy_clone_stays_lazy() -> None:
 
 
 @pytest.mark.parametrize("name", ["uint4", "uint1", "int2", "int7"])
-def test_elements_smaller_than_a_byte_are_refused(name: str) -> None:
-    tensor = torch.empty(4, dtype=getattr(torch, name))
-    with pytest.raises(
-        TypeError, match=f"elements must be whole bytes, got a tensor of torch.{name}"
-    ):
+def test_numbers_of_few_bits_take_a_byte_each(name: str) -> None:
+    whole = torch.arange(8, dtype=torch.uint8)
+    few = whole.view(getattr(torch, name))
+    assert few.untyped_storage().nbytes() == footprint(few).nbytes == 8
+    assert overlaps(few[:3], whole[2:]) and not overlaps(few[:3], whole[3:])
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+def test_elements_that_share_a_byte_are_refused() -> None:
+    scales, zeros = torch.ones(2), torch.zeros(2)
+    tensor = torch.quantize_per_channel(torch.ones(2, 4), scales, zeros, 0, torch.quint4x2)
+    assert tensor.untyped_storage().nbytes() == 4
+    with pytest.raises(TypeError, match=r"must be whole bytes, got a tensor of torch\.quint4x2"):
         view_of(tensor)
     with pytest.raises(TypeError, match="elements must be whole bytes"):
         overlaps(tensor, torch.zeros(1))

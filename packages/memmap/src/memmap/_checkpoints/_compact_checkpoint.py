@@ -101,7 +101,7 @@ def compact_checkpoint(
 
 
 class _Walk(TensorWalk):
-    """A walk that notes every use of a storage, also by elements below a byte."""
+    """A walk that notes every use of a storage, also by elements that share bytes."""
 
     opens_meshes = True
 
@@ -121,7 +121,7 @@ class _Walk(TensorWalk):
         for node, entry in self.entries.items():
             tensors[str(entry.view.space)].append((cast(Node, node), entry))
         storages = storages_of(self.entries.placed)
-        # A storage is the address space of its tensors. Elements below a byte have no place in it.
+        # A storage is the address space of its tensors. Elements that share bytes have no place.
         keys = [str(s.tensors[0].entry.view.space) for s in storages if s.numbers.wasted]
         return {key: tensors[key] for key in keys if len(tensors[key]) == len(self.uses[key])}
 

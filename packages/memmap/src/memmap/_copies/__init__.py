@@ -2,7 +2,7 @@
 
 Builds on `modules`, `reports` and `views`. The steps of a copy:
 
-1. find: `traverse` (deep copies) or `tensors_of` (moves) lists the tensors with their paths.
+1. find: `traverse` (deep copies) or `contents_of` (moves) lists the tensors with their paths.
 2. plan: `copy_plan` takes tensors apart into strided pieces, groups these by shared memory, and
    refuses tensors that cannot be copied or moved.
 3. fill: `new_buffers` copies a group in chunks (`ByteSpan`, `Box`); pieces are views of chunks.

@@ -13,7 +13,6 @@ from .._errors import AliasError, AliasWarning
 from .._modules._named import Source
 from .._modules._refcounts import held_bases, one_at_a_time, outside_references
 from .._modules._traverse import FoundTensor, path_text, traverse
-from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from .._views._footprint import union_nbytes
 from ._plan import CopyPlan, Group
 
@@ -25,16 +24,14 @@ _MOVE = (
 )
 
 
-def held_outside(
-    plans: Iterable[CopyPlan],
-    kept: Iterable[torch.Tensor] = (),
-    unshared: Iterable[FoundTensor] = (),
-) -> dict[int, int]:
-    """`outside_references` to the storages of some plans, except references of `kept` tensors.
+def held_outside(plans: Iterable[CopyPlan], unshared: Iterable[FoundTensor] = ()) -> dict[int, int]:
+    """`outside_references` to the storages of some plans.
 
-    Neither are the references of `unshared` tensors to their gradients counted.
+    The references of `unshared` tensors to their gradients are not counted.
     """
-    pieces, inner, viewed = list(kept), [], set()
+    pieces: list[torch.Tensor] = []
+    inner: list[torch.Tensor] = []
+    viewed: set[int] = set()
     owners = [item.tensor for item in unshared]
     for plan in plans:
         owners += [item.tensor for item in plan.tensors]
@@ -80,13 +77,7 @@ def _storages_held_whole(groups: Iterable[Group], module: Source) -> set[int]:
 
 def warn_of_copy(plan: CopyPlan, unshared: Iterable[FoundTensor]) -> None:
     """Warn if a copy does not share memory that its source shares."""
-    # torch copies elements below a byte, and keeps them with the storages copied here.
-    kept = [
-        item.tensor
-        for item in plan.unknown
-        if item.tensor.dtype in SUB_BYTE_DTYPES and type(item.tensor) in PLAIN_TENSORS
-    ]
-    text = _text_of(plan.groups, held_outside([plan], kept, unshared))
+    text = _text_of(plan.groups, held_outside([plan], unshared))
     if text:
         _warn(
             "memory that is copied must be held by the module alone, else the copy does not share "

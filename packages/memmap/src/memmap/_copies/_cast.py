@@ -42,7 +42,8 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
             raise CastError(
                 f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors must share "
                 "no memory with one that keeps its type (a part of a tensor that its class casts, "
-                "a count of steps of an optimizer, a tensor that its module keeps), but they do"
+                "a count of steps of an optimizer, a gradient of another type than its tensor, a "
+                "tensor that its module keeps), but they do"
             )
     return cast_by(group, types)
 

@@ -9,8 +9,8 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._errors import MoveError
-from .._modules._named import Source, modules_in
-from .._modules._traverse import Path, path_text
+from .._modules._named import Source
+from .._modules._traverse import FoundModule, Path, path_text
 from ._plan import CopyPlan, Group
 
 
@@ -46,9 +46,9 @@ def check_dtype(dtype: torch.dtype | None) -> None:
         raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
 
 
-def check_holds_its_tensors(module: Source) -> None:
-    """Raise a `MoveError` if a part of a module is sharded by FSDP or compiled to TorchScript."""
-    for path, submodule in modules_in(module):
+def check_holds_its_tensors(modules: Iterable[FoundModule]) -> None:
+    """Raise a `MoveError` if a module is sharded by FSDP or compiled to TorchScript."""
+    for path, submodule in modules:
         if isinstance(submodule, torch.jit.ScriptModule) or _is_sharded(submodule):
             raise MoveError(
                 f"{path_text(path) or 'module'}: a module that moves must hold its tensors "

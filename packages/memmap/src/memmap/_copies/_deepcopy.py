@@ -26,6 +26,9 @@ from ._unshared import split_unshared
 
 M = TypeVar("M", bound=Source)
 
+# Attributes of wrappers in which torch keeps sizes as C pointers, to find them faster.
+_CACHES = ("_sym_sizes_capsule", "_sym_strides_capsule")
+
 
 @keeps_grad_mode
 def memory_aware_deepcopy(
@@ -143,7 +146,17 @@ def memory_aware_deepcopy(
                 error.add_note(f"memory_aware_deepcopy: {path_text(item.path)} copies itself")
                 raise
 
-    return reconstruct(module, memo, complete)
+    made = reconstruct(module, memo, complete)
+    for _, part in reached.modules:
+        if isinstance(part, torch.jit.ScriptModule) and id(part) in memo:
+            _cut_off(part, memo[id(part)])
+    return made
+
+
+def _cut_off(source: torch.nn.Module, made: torch.nn.Module) -> None:
+    """Make parameters of a scripted copy leaves: torch computes them from those of the source."""
+    for old, new in zip(source.parameters(), made.parameters(), strict=True):
+        new.detach_().requires_grad_(old.requires_grad)
 
 
 def put_copies(
@@ -208,7 +221,7 @@ def copy_attachments(
     # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
     attributes = attributes_of(made)
     for name, value in attributes_of(source).items():
-        if name not in attributes:
+        if name not in attributes and not name.startswith(_CACHES):
             object.__setattr__(made, name, copy.deepcopy(value, memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():

@@ -242,10 +242,10 @@ class ModuleMemoryMap:
         check_module_type("ModuleMemoryMap", module)
         target = device_of(device)
         _check_pack(pack)
-        check_holds_its_tensors(module)
+        reached = traverse(module)
+        check_holds_its_tensors(reached.modules)
         state = self._state.with_module(module, target)
         placed = state.devices[target]
-        reached = traverse(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.tensors:

@@ -10,7 +10,7 @@ import torch
 from .._flags import check_flags
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
-from .._modules._named import Source, modules_in, tensors_of
+from .._modules._named import Source, contents_of
 from .._modules._traverse import FoundTensor, is_step_count, traverse
 from .._torch import TORCH_APPLY
 from .._views._address import is_wrapper
@@ -66,7 +66,8 @@ def memory_aware_to(
     dtype : torch.dtype, optional
         The precision of floating and complex tensors. Real tensors stay real and complex ones
         complex, so ``float64`` and ``complex128`` do the same. Other tensors keep their type, and
-        so do counts of steps in states of optimizers (``state_dict["state"][0]["step"]``).
+        so do counts of steps in states of optimizers (``state_dict["state"][0]["step"]``), and
+        gradients of another type than their tensor (``grad_dtype``).
     non_blocking : bool, optional
         Let the host continue before the bytes have arrived, as in `torch.Tensor.to`.
     pack : bool, optional
@@ -173,16 +174,17 @@ def move(
     Tensors in `others` are outside of the module and may hold its memory without a warning. See
     `carry_out` for `kept` and `further`.
     """
-    check_holds_its_tensors(module)
-    modules = [submodule for _, submodule in modules_in(module, attributes)]
-    uncast = set() if target.dtype is None else _uncast(module, modules, Target(None, target.dtype))
-    tensors = tensors_of(module)
+    tensors, found = contents_of(module)
     if attributes:
-        ids = {id(item.tensor) for item in tensors}
-        tensors += [item for item in traverse(module).tensors if id(item.tensor) not in ids]
+        reached, ids = traverse(module), {id(item.tensor) for item in tensors}
+        found = reached.modules
+        tensors += [item for item in reached.tensors if id(item.tensor) not in ids]
         wrappers = [item.tensor for item in tensors if is_wrapper(item.tensor)]
         inner = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
         tensors = [item for item in tensors if id(item.tensor) not in inner]
+    check_holds_its_tensors(found)
+    modules = [submodule for _, submodule in found]
+    uncast = set() if target.dtype is None else _uncast(module, modules, Target(None, target.dtype))
     # No other name may refer to the memory that moves, or it could not be freed before the end.
     steps, held = _planned(module, tensors, target, others, strict, low_memory, uncast)
     try:
@@ -237,7 +239,7 @@ def _uncast(source: Source, modules: Sequence[torch.nn.Module], cast: Target) ->
         return tensor
 
     tensors = [
-        item.tensor for module in _call_overrides(modules, ask) for item in tensors_of(module)
+        item.tensor for module in _call_overrides(modules, ask) for item in contents_of(module)[0]
     ]
     return {id(tensor) for tensor in tensors if not is_wrapper(tensor)} - asked
 
@@ -252,7 +254,12 @@ def _planned(
     uncast: set[int],
 ) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    uncast |= {id(item.tensor) for item in tensors if is_step_count(item.path)}
+    for tensor, path, _ in tensors:
+        gradient = tensor.grad if tensor.is_leaf else None
+        if is_step_count(path):
+            uncast.add(id(tensor))
+        if gradient is not None and gradient.dtype != tensor.dtype:  # as its grad_dtype allows
+            uncast.add(id(gradient))
     plan = copy_plan([item._replace(owned=True) for item in tensors], uncast=uncast)
     check_initialized(plan)
     add_casts_by_class(plan, target.dtype, uncast)

@@ -201,6 +201,7 @@ def properties_of(source: torch.Tensor, path: Path = None) -> list[object]:
     tensor: torch.Tensor | None = source
     while tensor is not None:
         properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
+        properties.append(tensor.grad_dtype if tensor.is_leaf else None)
         for piece in copy_plan([FoundTensor(tensor, path)], detach=True).pieces:
             part = piece.tensor
             properties += [part.dtype, StorageWeakRef(part.untyped_storage()), piece.view]

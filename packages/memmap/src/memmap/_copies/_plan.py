@@ -19,7 +19,8 @@ class Piece(NamedTuple):
     """A strided tensor to copy (a found tensor or a part of one), and where it lies.
 
     A cast leaves the type of some: the class of a wrapper casts its parts, counts of steps of
-    optimizers are exact only in their own type, and classes of modules keep the type of some.
+    optimizers are exact only in their own type, gradients may have a type of their own, and classes
+    of modules keep the type of some.
     """
 
     tensor: torch.Tensor
@@ -95,7 +96,7 @@ def copy_plan(
                 continue
             raise NonLeafError(
                 f"{path_text(item.path)}: a tensor to be copied must be a leaf, got one computed "
-                f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
+                f"by {item.tensor.grad_fn} (call detach() on it; a copy also takes detach=True)"
             )
         plan.tensors.append(item)
         _add_pieces(item, pieces, plan, id(item.tensor) in uncast)

@@ -8,9 +8,13 @@ import torch
 
 from .._modules._traverse import FoundTensor
 from .._torch import data_address, n_holders
-from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
+from .._views._address import PLAIN_TENSORS
 from .._views._runs import connected_intervals
 from ._allocate import HUGE_FROM
+
+# torch has no kernels for numbers of few bits.
+_NAMES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
+_WITHOUT_CLONES = frozenset(getattr(torch, name) for name in _NAMES if hasattr(torch, name))
 
 
 def split_unshared(tensors: Sequence[FoundTensor]) -> tuple[list[FoundTensor], list[FoundTensor]]:
@@ -45,6 +49,6 @@ def _fills(tensor: torch.Tensor, storage: torch.UntypedStorage, nbytes: int) -> 
         and not tensor.is_neg()
         and not tensor.is_conj()
         and not tensor.is_quantized
-        and tensor.dtype not in SUB_BYTE_DTYPES
+        and tensor.dtype not in _WITHOUT_CLONES
         and n_holders(storage._cdata) == 2  # the tensor, and the Python object
     )

@@ -116,7 +116,8 @@ def _check_exchange(item: FoundTensor, n_known: int) -> None:
     if number > 0:
         raise MoveError(
             f"{path_text(item.path)}: a parameter that moves to another kind of device must not "
-            f"be used by a graph, got one that is used {number} time(s)"
+            f"be used by a graph, got one that is used {number} time(s) (delete what was computed "
+            "with it, and move a module before DistributedDataParallel wraps it)"
         )
 
 

@@ -13,6 +13,7 @@ from .._torch import shows_its_parts
 from .._views._view import View
 from ._classes import ATOM, NO_STATE, kind_of
 from ._traverse import (
+    FoundModule,
     FoundTensor,
     Path,
     _attributes,
@@ -63,9 +64,7 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
         elif kind_of(type(value)) == ATOM or isinstance(value, np.generic):
             continue
         elif attributes:
-            # C types show their attributes as members; ``__dict__`` may be one, too.
-            members = {text: member for text, member in _members(value) if text != ".__dict__"}
-            contents = (members | dict(_attributes(value))).items()
+            contents = (dict(_members(value)) | dict(_attributes(value))).items()
         else:
             raise TypeError(
                 f"{path_text(path)}: a value must be a tensor, a NumPy array, a View, a module, a "
@@ -75,24 +74,19 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
         todo += reversed([((path, text) if text else path, member) for text, member in contents])
 
 
-def tensors_of(source: Source) -> list[FoundTensor]:
-    """Parameters, buffers and gradients of a module; all tensors of a mapping; each once."""
+def contents_of(source: Source) -> tuple[list[FoundTensor], list[FoundModule]]:
+    """Parameters, buffers and gradients of a module, or all tensors of a mapping; and the modules.
+
+    Each is listed once.
+    """
     tensors: dict[int, FoundTensor] = {}
+    modules: list[FoundModule] = []
     for path, value in named_values(source):
         if isinstance(value, torch.Tensor):
             tensors.setdefault(id(value), FoundTensor(value, path))
-    return list(tensors.values())
-
-
-def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, torch.nn.Module]]:
-    """A module and its parts, or all modules in a mapping, each once.
-
-    With `attributes`, also modules in other attributes and containers of modules.
-    """
-    if isinstance(source, torch.nn.Module) and not attributes:
-        return [((None, name) if name else None, module) for name, module in source.named_modules()]
-    values = named_values(source, attributes=True)
-    return [(path, value) for path, value in values if isinstance(value, torch.nn.Module)]
+        elif isinstance(value, torch.nn.Module):
+            modules.append((path, value))
+    return list(tensors.values()), modules
 
 
 def _members_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[str, object]]:

@@ -60,8 +60,12 @@ def view_like(
 
 
 def with_class_of(plain: torch.Tensor, source: T) -> T:
-    """Turn a plain tensor into the class of `source`, with the same ``requires_grad``."""
+    """Turn a plain tensor into the class of `source`, which requires the same gradient."""
     cls = type(source)
     if type(plain) is not cls:
-        return of_class(cls, plain, source.requires_grad)
-    return cast(T, plain.requires_grad_() if source.requires_grad else plain)
+        made = of_class(cls, plain, source.requires_grad)
+    else:
+        made = cast(T, plain.requires_grad_() if source.requires_grad else plain)
+    if source.requires_grad and source.is_leaf and source.grad_dtype is not source.dtype:
+        made.grad_dtype = source.grad_dtype
+    return made

@@ -21,7 +21,6 @@ from ._classes import (
     OPAQUE,
     TENSOR,
     copies_itself,
-    has_plain_state,
     kind_of,
     reduced,
     slot_names,
@@ -29,6 +28,10 @@ from ._classes import (
 
 Path: TypeAlias = "tuple[Path, str] | None"
 """Linked list ``(path of the owner, text)``; joined only when the text is needed."""
+
+
+FoundModule: TypeAlias = tuple[Path, torch.nn.Module]
+"""A module and its first path."""
 
 
 class FoundTensor(NamedTuple):
@@ -57,7 +60,7 @@ def is_step_count(path: Path) -> bool:
 
 
 def traverse(root: object, path: Path = None) -> Traversal:
-    """Tensors that ``copy.deepcopy(root)`` reaches, nearest first, each once.
+    """Tensors and modules that ``copy.deepcopy(root)`` reaches, nearest first, each once.
 
     Objects are followed as in a deep copy: through their reduce protocol. So tensors that
     ``__getstate__`` drops are not reached.
@@ -77,6 +80,7 @@ class Traversal:
 
     def __init__(self) -> None:
         self.tensors: list[FoundTensor] = []
+        self.modules: list[FoundModule] = []
         self.seen: set[int] = set()  # ids of all objects that were met, tensors included
         self._alive: list[object] = []  # keeps temporary objects, so that no id is used twice
         # Objects still to open: modules, other objects, and objects that copy themselves.
@@ -98,6 +102,8 @@ class Traversal:
             self.meet_tensor(value, path, owned)
             return
         self.seen.add(id(value))
+        if isinstance(value, torch.nn.Module):
+            self.modules.append((path, value))
         if kind == MODULE:
             self._queues[0].append(partial(self.open_module, value, path, owned))
         elif kind == OPAQUE or not owned:
@@ -116,7 +122,7 @@ class Traversal:
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
         state: Any = module.__dict__
-        if not (has_plain_state(type(module)) or copies_itself(type(module))):
+        if not copies_itself(type(module)):
             state = self._reduced(module)[2]
             if not isinstance(state, dict):
                 self.meet(state, path, owned)
@@ -137,8 +143,6 @@ class Traversal:
             yield from _items(value.items(), path is None)
         elif kind == ITEMS:
             yield from _numbered(value)
-        elif has_plain_state(type(value)):
-            yield from _dotted(getattr(value, "__dict__", {}))
         else:
             yield from self.reduced_members(value)
 
@@ -192,7 +196,8 @@ def _members(value: object) -> Iterator[tuple[str, object]]:
     """Members that C types expose, such as the arguments of a ``functools.partial``."""
     for cls in type(value).__mro__:
         for name, member in vars(cls).items():
-            if isinstance(member, types.MemberDescriptorType) and hasattr(value, name):
+            is_member = isinstance(member, types.MemberDescriptorType) and name != "__dict__"
+            if is_member and hasattr(value, name):
                 yield f".{name}", getattr(value, name)
 
 

@@ -12,7 +12,7 @@ from .._errors import CheckpointError
 from .._modules._classes import MESH
 from .._modules._traverse import Path, path_text
 from .._torch import storage_names
-from .._views._address import SUB_BYTE_DTYPES
+from .._views._address import PACKED_DTYPES
 from .._views._view import View
 from ._checkpoint_pickle import DICT, LIST, PERSISTENT, SET, Global, Node
 from ._numbers import Entries, Entry
@@ -148,7 +148,7 @@ class TensorWalk:
             raise CheckpointError(
                 f"{name}: a tensor must have at most {_LARGEST} elements, got more"
             )
-        if dtype in SUB_BYTE_DTYPES:
+        if dtype in PACKED_DTYPES:
             self.entries.unplaced.append(name)
         else:
             self._put(node, name, storage, dtype, offset, sizes, strides)

@@ -22,6 +22,8 @@ from .._views._layout import Layout
 from .._views._pairs import overlapping_pairs
 from .._views._view import View
 
+_OF_CHANNELS = (torch.per_channel_affine, torch.per_channel_affine_float_qparams)
+
 
 @dataclass(slots=True)
 class Entry:
@@ -92,6 +94,9 @@ class Entries:
         if isinstance(memory, View):
             dtype = str(tensor.dtype).removeprefix("torch.")
             self.put(tensor, Entry([name], memory, dtype, tuple(tensor.shape), str(tensor.device)))
+            if tensor.is_quantized and tensor.qscheme() in _OF_CHANNELS:
+                self.add(f"{name}.scales", tensor.q_per_channel_scales())
+                self.add(f"{name}.zero_points", tensor.q_per_channel_zero_points())
         elif memory is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
             for part, part_name in zip(memory.parts, memory.names, strict=True):
                 self.add(f"{name}.{part_name}", part)

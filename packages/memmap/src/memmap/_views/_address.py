@@ -28,11 +28,8 @@ _CPU = torch.device("cpu")
 # Two instances are equal if their memory, attributes and gradients are.
 PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
-_SUB_BYTE_NAMES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
-SUB_BYTE_DTYPES = frozenset(
-    getattr(torch, name) for name in (*_SUB_BYTE_NAMES, "quint4x2", "quint2x4")
-    if hasattr(torch, name)
-)  # fmt: skip
+# Several elements share a byte. (torch.uint4 and the like take a whole byte for each element.)
+PACKED_DTYPES = frozenset({torch.quint4x2, torch.quint2x4})
 
 _new_view = tuple.__new__  # skips the validation, which a tensor does not need
 
@@ -53,7 +50,7 @@ def lacks_memory(tensor: torch.Tensor) -> bool:
         type(tensor) in PLAIN_TENSORS
         and tensor.layout is torch.strided
         and tensor.device.type in _ADDRESSED_DEVICES
-        and tensor.dtype not in SUB_BYTE_DTYPES
+        and tensor.dtype not in PACKED_DTYPES
     )
 
 
@@ -74,8 +71,8 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     ------
     TypeError
         If the argument is not a tensor, has no strided storage of its own (sparse, nested, mkldnn,
-        a wrapper subclass, zeros of autograd, inside of `torch.func`), or has elements smaller
-        than a byte.
+        a wrapper subclass, zeros of autograd, inside of `torch.func`), or has elements that share
+        bytes.
 
     Examples
     --------
@@ -166,10 +163,10 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
         ) from error
     itemsize = tensor.element_size()
     if itemsize == 1:
-        if tensor.dtype in SUB_BYTE_DTYPES:
+        if tensor.dtype in PACKED_DTYPES:
             raise TypeError(
                 f"view_of: elements must be whole bytes, got a tensor of {tensor.dtype}, "
-                "whose elements are smaller"
+                "whose elements share bytes"
             )
     else:
         strides = tuple([stride * itemsize for stride in strides])
