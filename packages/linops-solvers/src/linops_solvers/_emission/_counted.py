@@ -66,7 +66,6 @@ class Counted:
         check_like(self.owner, "the output of the adjoint", back, "x", x)
         return (x / self.sensitivity * back).clamp(min=0)  # rounding may make back negative
 
-    @torch.no_grad()
     def objective(self, image: Tensor, floor: float) -> float:
         """Return the divergence of y from A x + b."""
         mean = (image + self.background).clamp(min=floor)

@@ -129,7 +129,6 @@ class ConjugateSteps(SolverSteps):
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
         self.progress = progress
-        self.is_shown = progress.is_watched
         return progress.follow(self, (self.values(), self.check.reasons))
 
     def holders(self) -> Mapping[str, object]:
@@ -324,18 +323,23 @@ class ConjugateSteps(SolverSteps):
         self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))
 
     def values(self) -> dict[str, float]:
-        """Return the values of a step that is watched, or the residual after the last step."""
+        """Return the values with a tolerance, after the last step."""
+        return {} if None in self.check.reasons else self.goals_reached()
+
+    def goals_reached(self) -> dict[str, float]:
+        """Return the values with a tolerance."""
         check = self.check
-        if not self.is_shown and None in check.reasons:
-            return {}
         values = {"residual": largest_number(safe_ratio(check.residual, check.norm_of_y))}
-        if self.is_shown:
-            unit, unit_of_x = on_host(self.unit, self.unit_of_x())
-            losses = check.loss * unit_of_x * unit
-            values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
         if "decrease" in self.progress.goals:
             values["decrease"] = largest_number(check.drop)
         return values
+
+    def shown(self) -> dict[str, float]:
+        """Return the residual and the objective."""
+        unit, unit_of_x = on_host(self.unit, self.unit_of_x())
+        losses = self.check.loss * unit_of_x * unit
+        objective = float(losses.sum() if isinstance(losses, Tensor) else losses)
+        return {**self.goals_reached(), "objective": objective}
 
 
 def largest_ratio(largest: Scalars, numerator: Scalars, denominator: Scalars) -> Scalars:

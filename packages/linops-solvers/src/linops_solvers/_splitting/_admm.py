@@ -166,10 +166,8 @@ class _Steps(MovingSteps):
         self.z = z = problem.proximal(image + self.u, 1 / rho)
         self.u = u = self.u + image - z
         back = split.adjoint(u)
-        slopes = problem.gradient(x)
         del right
-        seen = self.objective(slopes) if self.progress.is_watched else {}
-        slopes = torch.add(slopes, back, alpha=rho)
+        slopes = torch.add(problem.gradient(x), back, alpha=rho)
         slope, norm_of_back, norm_of_x, gap, norm_of_u, *norms = magnitudes(
             _NAME,
             (pair.input, [slopes, back, x]),
@@ -194,7 +192,7 @@ class _Steps(MovingSteps):
             worse = max(self.primal, self.dual)
             reason = reason or self.reason_of_move(worse, 0.0, 4 * rounding)
         self.iteration += 1
-        values = {"primal": self.primal, "dual": self.dual, "rho": rho} | seen
+        values = {"primal": self.primal, "dual": self.dual, "rho": rho}
         if self.iteration <= self.last_change_of_rho:
             self.balance()
         return values, reason
@@ -223,14 +221,9 @@ class _Steps(MovingSteps):
         if factor != 1 and first / _MOST <= rho <= first * _MOST:
             self.rho, self.u = rho, self.u / factor
 
-    @torch.no_grad()
-    def objective(self, slope: Tensor) -> dict[str, float]:
-        """Return the objective, given A^H (A x - y); A is not applied again."""
-        x, space, problem = self.x, self.problem.A.input, self.problem
-        products = (space, x, slope), (space, x, problem.target)
-        of_slope, of_target = magnitudes(_NAME, products=products)
-        square = of_slope - of_target + problem.norm_of_y**2  # which may be below 0 by rounding
-        return problem.objective(math.sqrt(max(square, 0.0)), self.z)
+    def shown(self) -> dict[str, float]:
+        """Return the objective, for which A is applied to x."""
+        return self.problem.objective(self.problem.misfit(self.x), self.z)
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

@@ -53,7 +53,8 @@ class ForwardBackward(MovingSteps):
 
     def solve(self) -> Tensor:
         """Return the x that minimises |A x - y|^2 / 2 + g."""
-        return self.progress.follow(self, (self.values(math.inf), None))
+        values = {"change": math.inf, "step": self.step_size}
+        return self.progress.follow(self, (values, None))
 
     def step(self) -> Measured:
         """Go from z to x, with a shorter step where the curvature asks for one."""
@@ -97,17 +98,13 @@ class ForwardBackward(MovingSteps):
         self.z_gradient = torch.lerp(gradient, new_gradient, momentum)
         self.x, self.gradient, self.step_size = x_new, new_gradient, step
         del x_new, new_gradient, x, gradient
-        return self.values(norm_of_move / (scale or 1.0)), reason
+        return {"change": norm_of_move / (scale or 1.0), "step": step}, reason
 
-    def values(self, change: float) -> dict[str, float]:
-        """Return the values of a step; those that need A x if they are shown."""
-        problem, pair = self.problem, self.problem.A
-        values = {"change": change, "residual": math.nan, "step": self.step_size}
-        if self.progress.is_watched:
-            (misfit,) = pair.magnitudes([], [pair.forward(self.x) - problem.y])
-            values["residual"] = misfit / (problem.norm_of_y or 1.0)
-            values |= problem.objective(misfit, self.x)
-        return values
+    def shown(self) -> dict[str, float]:
+        """Return the residual and the objective, which need A x."""
+        problem, misfit = self.problem, self.problem.misfit(self.x)
+        residual = misfit / (problem.norm_of_y or 1.0)
+        return {"residual": residual, **problem.objective(misfit, self.x)}
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

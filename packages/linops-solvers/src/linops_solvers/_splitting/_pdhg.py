@@ -255,9 +255,11 @@ class _Steps(SolverSteps):
                 excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
                 self.tau, self.sigma = tau / excess, sigma / excess
         values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
-        if self.progress.is_watched:
-            values |= functions.objective(self.image, self.x)
         return values, reason
+
+    def shown(self) -> dict[str, float]:
+        """Return the objective."""
+        return self.functions.objective(self.image, self.x)
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""

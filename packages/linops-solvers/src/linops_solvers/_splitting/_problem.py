@@ -94,7 +94,10 @@ class PenalizedProblem:
         sketch = map_sketch(self.proximal, image, self.dtype, self.unit)
         return {**vectors, "the proximal map": (split.output, sketch)}
 
-    @torch.no_grad()
+    def misfit(self, x: Tensor) -> float:
+        """Return |A x - y|."""
+        return self.A.magnitudes([], [self.A.forward(x) - self.y])[0]
+
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:
         """Return |A x - y|^2 / 2 + g(z), given the norm; nothing if only the map of g is known."""
         if self._value is None:
@@ -121,7 +124,6 @@ class TwoFunctions:
         self.f = checked_proximal(owner, "proximal_f", map_of_f, dtype, space_of_f)
         self.g = checked_proximal(owner, "proximal_g", map_of_g, dtype, space_of_g)
 
-    @torch.no_grad()
     def objective(self, of_f: Tensor, of_g: Tensor) -> dict[str, float]:
         """Return the sum for the arguments of f and g; nothing if only a map is known."""
         f, g = self._values
