@@ -118,7 +118,7 @@ def test_steps_cost_no_more_with_a_file(name: str, tmp_path: Path) -> None:
     for n_steps in (2, LIMIT):
         counts = []
         for file in ({}, {"checkpoint": tmp_path / f"{n_steps}.pt", "checkpoint_every": 2}):
-            with Products() as products:
+            with Products() as products:  # type: ignore[no-untyped-call]  # of torch
                 solver(A, y, x0, 0.1, max_num_iters=n_steps, **options, **file)
             counts.append(products.count)
         assert counts[0] >= n_steps
