@@ -68,7 +68,7 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
         y, b = fitted(z)
-        if is_infinite(step):
+        if is_infinite(step) or (not isinstance(step, Tensor) and step > torch.finfo(z.dtype).max):
             return y - b + torch.zeros_like(z)
         v = z + b - step
         unit = torch.maximum(v.detach().abs(), 2 * step**0.5 * y.detach().sqrt())

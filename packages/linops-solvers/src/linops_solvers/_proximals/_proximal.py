@@ -42,10 +42,7 @@ class ProximalMap:
         if self.owner is None:
             return self.proximal(z, step)
         check_arguments(self.owner, z, step)
-        wide = at_least_single(z)
-        if not isinstance(step, Tensor) and step > torch.finfo(wide.dtype).max:
-            step = math.inf  # tensors of this dtype would make it of the number, and NaN of that
-        return to_half(self.proximal(wide, step), z.dtype)
+        return to_half(self.proximal(at_least_single(z), step), z.dtype)
 
     def value(self, x: Tensor) -> Tensor:
         """Return g(x), a real number: the function whose proximal map this is.

@@ -17,6 +17,7 @@ from .._proximals._proximal import absolute_values, squared_magnitudes
 from .._shared._checks import Operator, check_like
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
+from .._shared._products import LARGEST_OF_PRODUCTS
 from .._shared._progress import Progress, SolverSteps
 from .._shared._reports import Measured, StopReason, reason_of
 from .._shared._space import Space, summed_over_processes, terms
@@ -130,9 +131,14 @@ class _Steps(SolverSteps):
         epsilon: float,
         damp: float,
     ) -> None:
-        self.pair, self.inner, self.tol, self.p = pair, inner, tol, p
+        self.inner, self.tol, self.p = inner, tol, p
         self.unit = unit = pair.output.unit_of(_NAME, at_least_single(y))
-        scaled, self.damping = at_least_single(y) / unit, damp**2 * unit ** (2 - p)
+        scaled = at_least_single(y) / unit
+        back = pair.adjoint(scaled)
+        unit_of_A = pair.input.unit_of(_NAME, back)
+        pair, unit_of_A = pair.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
+        self.pair, self.unit_of_x = pair, unit / unit_of_A
+        self.damping = (damp / unit_of_A) ** 2 * unit ** (2 - p)
         (self.norm_of_y,) = pair.magnitudes([], [scaled])
         self.count = max(pair.output.count(y), 1)
         self.softer = (self.norm_of_y or 1.0) / math.sqrt(self.count)
@@ -141,9 +147,7 @@ class _Steps(SolverSteps):
         if self.norm_of_y and is_differentiated(scaled):  # e depends on y
             e = pair.output.norm(scaled) * (epsilon / math.sqrt(self.count))
         self.misfit = _Misfit(p, e)
-        self.x = (
-            torch.zeros_like(pair.adjoint(scaled)) if x0 is None else at_least_single(x0) / unit
-        )
+        self.x = torch.zeros_like(back) if x0 is None else at_least_single(x0) / self.unit_of_x
         image = pair.forward(self.x)
         check_like(_NAME, "the output of A", image, "y", scaled)
         self.residual = scaled - image
@@ -234,7 +238,7 @@ class _Steps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
-        return in_given_precision(_NAME, self.x * self.unit, self.pair.dtype)
+        return in_given_precision(_NAME, self.x, self.pair.dtype, self.unit_of_x, self.pair.input)
 
 
 @dataclass(frozen=True)

@@ -115,9 +115,10 @@ def admm(
     eps_rel = check_real(_NAME, "eps_rel", eps_rel, 0)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
+    rho = rho / problem.unit_of_A**2
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
     steps = _Steps(problem, progress, options)
-    values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho}
+    values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho_of_user(rho)}
     return progress.follow(steps, (values, None))
 
 
@@ -147,7 +148,9 @@ class _Steps(MovingSteps):
         self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
         self.x, self.z, self.rho = x, split.forward(x), options.rho
         self.u = torch.zeros_like(self.z)
-        self._floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
+        unit, spaces = problem.unit_of_A, ((split.output, self.z), (pair.input, x))
+        of_primal, of_dual = floors_of(options.eps_abs, *spaces)
+        self._floors = of_primal * unit, of_dual / unit
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
@@ -192,10 +195,14 @@ class _Steps(MovingSteps):
             worse = max(self.primal, self.dual)
             reason = reason or self.reason_of_move(worse, 0.0, 4 * rounding)
         self.iteration += 1
-        values = {"primal": self.primal, "dual": self.dual, "rho": rho}
+        values = {"primal": self.primal, "dual": self.dual, "rho": self.rho_of_user(rho)}
         if self.iteration <= self.last_change_of_rho:
             self.balance()
         return values, reason
+
+    def rho_of_user(self, rho: float) -> float:
+        """Return rho, given that in the unit of A."""
+        return rho * self.problem.unit_of_A**2
 
     def solve_for_x(self, right: Tensor, gtol: float) -> float:
         """Solve for the next x; return the norm of the system, once a step has shown it."""

@@ -132,4 +132,4 @@ class _Steps(MovingSteps):
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""
-        return in_given_precision(_NAME, self.x, self.dtype).clone()
+        return in_given_precision(_NAME, self.x, self.dtype)
