@@ -235,8 +235,9 @@ def in_given_precision(
     If it leaves the range of the dtype, an ArithmeticError is raised. ``space`` is that of x.
     """
     # Two factors, because the unit may be out of range although the product is not.
-    root = 1.0 if isinstance(unit, Tensor) else 2.0 ** (math.frexp(unit)[1] // 2)
-    scaled = x * root * (unit / root) if root != 1 else x * unit
+    is_plain = isinstance(unit, Tensor) or is_moderate(unit)
+    root = 1.0 if is_plain else 2.0 ** (math.frexp(unit)[1] // 2)
+    scaled = x * unit if is_plain else x * root * (unit / root)
     result = to_half(scaled, dtype)
     if result is scaled and is_moderate(unit):
         return result
