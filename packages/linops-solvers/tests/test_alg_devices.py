@@ -24,6 +24,7 @@ from linops_solvers import (
     irls,
     l1_ball,
     l2_ball,
+    lbfgs,
     lsmr,
     lsqr,
     minres,
@@ -172,6 +173,20 @@ def test_it_runs_in_inference_mode(run: Run) -> None:
     with torch.inference_mode():
         result = flat(run(*data(), {}))
     assert all(map(torch.equal, wanted, result))
+
+
+@pytest.mark.parametrize("name", [*RUNS, "lbfgs"])
+def test_within_vmap_an_error_says_what_to_do(name: str) -> None:
+    matrix, y = (torch.stack([x, 2 * x]) for x in data())
+
+    def run(matrix: Tensor, y: Tensor) -> Tensor:
+        if name == "lbfgs":
+            return lbfgs(lambda x: (matrix @ x - y).abs().square().sum(), 0 * matrix[0])
+        return flat(RUNS[name](matrix, y, {}))[0]
+
+    owner = {"preconditioned": "conjugate_gradients", "split_bregman": "admm"}.get(name, name)
+    with pytest.raises(RuntimeError, match=rf"^{owner}: in torch.func.vmap, no .* in a loop, or"):
+        torch.func.vmap(run)(matrix, y)
 
 
 def test_vectors_are_made_on_the_device_of_the_input() -> None:

@@ -31,10 +31,9 @@ These rules hold for all of them:
   steps. Solvers that minimise a function report it as "objective", where the function is known:
   that of linear systems by ``gmres`` and ``minres``, and of ``omp``, is the "residual".
 - If the process ends, a call with ``checkpoint``, the path of a file, continues from the file and
-  returns the same bits. The file has what a step needs from the step before, and its ``values``,
-  which are measured as for a callback. It is written after every ``checkpoint_every`` steps and
-  after the last one. :func:`conjugate_gradients` says how several processes write, and what is
-  compared. Proximal maps are compared too.
+  returns the same bits. The file has what a step needs from the step before. It is written after
+  every ``checkpoint_every`` steps and after the last one. :func:`conjugate_gradients` says how
+  several processes write, and what is compared. Proximal maps are compared too.
 - TypeError: a vector is neither floating nor complex, an argument has a wrong type, or a function
   comes without its adjoint. ValueError: shapes, dtypes or sizes do not fit, or a number is out of
   range. ArithmeticError: an iteration meets NaN or infinity, or the scale of A or of the solution

@@ -97,6 +97,26 @@ def test_zeros_have_finite_gradients() -> None:
         assert torch.stack(slopes).isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("step", [1e-320, 1e-310, 1e-40, 1e-300])
+def test_the_smallest_numbers_have_gradients(dtype: torch.dtype, step: float) -> None:
+    low = torch.finfo(dtype).tiny / 16
+    z = torch.tensor([0.0, low, -low, 1.0], dtype=dtype, requires_grad=True)
+    for counts in (0.0, low, 1.0):
+        y = torch.full((4,), counts, dtype=dtype, requires_grad=True)
+        result = poisson_likelihood(y)(z, step)
+        torch.testing.assert_close(result, z.clamp(min=0), rtol=0, atol=2 * step**0.5)
+        of_z, of_y = torch.autograd.grad(result.sum(), [z, y])
+        assert ((of_z >= 0) & (of_z <= 1)).all() and of_y.isfinite().all()
+        assert of_z[3] == 1
+
+
+def test_small_counts_and_long_steps_keep_their_digits() -> None:
+    y = torch.tensor([1e-300], dtype=torch.float64)
+    for step in (1e20, 1e200, 1e308):
+        torch.testing.assert_close(poisson_likelihood(y)(0 * y, step), y, rtol=1e-12, atol=0)
+
+
 def test_the_value_is_infinite_where_counts_have_no_mean() -> None:
     g = poisson_likelihood(torch.tensor([0.0, 2.0]), 1.0)
     assert g.value(torch.tensor([-1.0, 1.0])) == 0

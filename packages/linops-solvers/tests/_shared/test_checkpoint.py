@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Dense
 from linops_solvers import (
@@ -88,7 +89,7 @@ def problem(dtype: torch.dtype, scale: float, seed: int) -> tuple[Dense, Tensor,
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_values_are_saved_also_if_nobody_watches(name: str, tmp_path: Path) -> None:
+def test_values_are_told_also_if_nobody_watched(name: str, tmp_path: Path) -> None:
     solver, options = SOLVERS[name]
     A, y, x0 = problem(torch.float64, 1.0, seed=0)
     wanted, loaded = list[Step](), list[Step]()
@@ -97,6 +98,32 @@ def test_values_are_saved_also_if_nobody_watches(name: str, tmp_path: Path) -> N
         solver(A, y, x0, 0.1, max_num_iters=LIMIT, **options, **more)
     (step,) = loaded
     assert (step.iteration, step.values) == (wanted[-1].iteration, wanted[-1].values)
+
+
+class Products(TorchDispatchMode):
+    """Counts products with matrices."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket.__name__ in ("mv", "mm", "bmm", "addmv", "addmm")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_steps_cost_no_more_with_a_file(name: str, tmp_path: Path) -> None:
+    solver, options = SOLVERS[name]
+    A, y, x0 = problem(torch.float64, 1.0, seed=0)
+    more = []
+    for n_steps in (2, LIMIT):
+        counts = []
+        for file in ({}, {"checkpoint": tmp_path / f"{n_steps}.pt", "checkpoint_every": 2}):
+            with Products() as products:  # type: ignore[no-untyped-call]  # of torch
+                solver(A, y, x0, 0.1, max_num_iters=n_steps, **options, **file)
+            counts.append(products.count)
+        assert counts[0] >= n_steps
+        more.append(counts[1] - counts[0])
+    assert more[0] == more[1]  # those of the fingerprint
 
 
 @pytest.mark.parametrize("name", SOLVERS)

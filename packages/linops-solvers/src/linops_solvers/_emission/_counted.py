@@ -64,9 +64,9 @@ class Counted:
         """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; 0 / 0 is 0."""
         back = self.pair.adjoint(self.y / (image + self.background).clamp(min=floor))
         check_like(self.owner, "the output of the adjoint", back, "x", x)
-        return (x / self.sensitivity * back).clamp(min=0)  # rounding may make back negative
+        # Rounding may make back negative. The quotient of both is in range where x over one is not.
+        return (x * (back / self.sensitivity)).clamp(min=0)
 
-    @torch.no_grad()
     def objective(self, image: Tensor, floor: float) -> float:
         """Return the divergence of y from A x + b."""
         mean = (image + self.background).clamp(min=floor)

@@ -20,7 +20,7 @@ from ._counted import Counted, check_counts
 
 
 class ExpectationMaximization(MovingSteps):
-    """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
+    """x, and what the operator of the first subset makes of it; ``shown_part`` cuts x."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class ExpectationMaximization(MovingSteps):
         watching: Checkpointed,
         space: Space,
         counted: Callable[[], Sequence[Counted]],
-        shown: Callable[[Tensor], Tensor] = torch.clone,
+        shown_part: Callable[[Tensor], Tensor] = lambda x: x,
     ) -> None:
-        self.tol, self.space, self.shown = check_real(owner, "tol", tol, 0), space, shown
+        self.tol, self.space, self._part = check_real(owner, "tol", tol, 0), space, shown_part
         goals = {"change": self.tol}
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         self.first, *self._others = self._subsets = counted()
@@ -61,27 +61,26 @@ class ExpectationMaximization(MovingSteps):
     def step(self) -> Measured:
         """Use every set of counts in turn."""
         first, others, before = self.first, self._others, self.x
-        is_watched = self.progress.is_watched
         x = first.updated(before, self.image, self.floor)
         for subset in others:
             x = subset.updated(x, *subset.image(x))
-        objective = 0.0
-        if is_watched:
-            objective = sum(subset.objective(*subset.image(x)) for subset in others)
         self.x = x
         self.image, self.floor = first.image(x)
         norm_of_change, norm_of_x = first.pair.magnitudes([x - before, x])
         goal, noise = self.tol * norm_of_x, rounding_of(first.pair.dtype) * norm_of_x
         reason = self.reason_of_move(norm_of_change, goal, noise)
-        values = {"change": norm_of_change / (norm_of_x or 1.0)}
-        if is_watched:
-            values["objective"] = objective + first.objective(self.image, self.floor)
-        return values, reason
+        return {"change": norm_of_change / (norm_of_x or 1.0)}, reason
+
+    def shown(self) -> dict[str, float]:
+        """Return the objective."""
+        images = [(self.image, self.floor), *(each.image(self.x) for each in self._others)]
+        pairs = zip(self._subsets, images, strict=True)
+        return {"objective": sum(subset.objective(*image) for subset, image in pairs)}
 
     def result(self) -> Tensor:
         """Return a copy of x."""
         first = self.first
-        return in_given_precision(first.owner, self.shown(self.x), first.pair.dtype)
+        return in_given_precision(first.owner, self._part(self.x), first.pair.dtype)
 
 
 def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
@@ -94,4 +93,10 @@ def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
         return at_least_single(x0).clone()
     totals = [each.pair.output.sum_of(torch.sum, each.y.detach()) for each in subsets]
     seen = sum(each.total_seen for each in subsets)
-    return torch.full_like(like.detach(), float(sum(totals)) / seen if seen else 0.0)
+    constant, range_of = float(sum(totals)) / seen if seen else 0.0, torch.finfo(like.dtype)
+    if constant and not range_of.tiny <= constant <= range_of.max:
+        raise ArithmeticError(
+            f"{owner}: the scale of A must be such that the solution is in the range of "
+            f"{like.dtype}, got a mean of {constant:.6g}"
+        )
+    return torch.full_like(like.detach(), constant)

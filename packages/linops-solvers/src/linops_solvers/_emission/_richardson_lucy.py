@@ -114,7 +114,7 @@ def richardson_lucy(
     def in_frame(x: Tensor) -> Tensor:
         for axis, first in zip(axes, before, strict=True):
             x = x.narrow(axis, first, y.shape[axis])
-        return x.clone(memory_format=torch.contiguous_format)
+        return x
 
     if x0 is not None and is_extended:
         check_vector(_NAME, "x0", x0)

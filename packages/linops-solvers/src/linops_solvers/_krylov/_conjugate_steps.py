@@ -129,7 +129,6 @@ class ConjugateSteps(SolverSteps):
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
         self.progress = progress
-        self.is_shown = progress.is_watched
         return progress.follow(self, (self.values(), self.check.reasons))
 
     def holders(self) -> Mapping[str, object]:
@@ -269,20 +268,7 @@ class ConjugateSteps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return a new x in the unit of y."""
-        x, is_extreme = self.x * self.unit_of_x(), self.unit_of_A is not None
-        return in_given_precision(_NAME, x, self._y.dtype, may_be_extreme=is_extreme)
-
-    def check_underflow(self, x: Tensor) -> None:
-        """Raise an error if the result lost digits because the dtype cannot hold small numbers."""
-        exact, norm = self.x.detach(), self.space.norm
-        if self.unit_of_A is None and x.dtype == exact.dtype:
-            return
-        lost = norm(at_least_single(x.detach()) / self.unit_of_x() - exact)
-        if not bool((lost <= torch.finfo(x.dtype).eps * norm(exact)).all()):
-            raise ArithmeticError(
-                f"{_NAME}: the scale of A must be such that the solution is in the range of "
-                f"{x.dtype}, got numbers too small for it"
-            )
+        return in_given_precision(_NAME, self.x, self._y.dtype, self.unit_of_x(), self.space)
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""
@@ -324,18 +310,23 @@ class ConjugateSteps(SolverSteps):
         self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))
 
     def values(self) -> dict[str, float]:
-        """Return the values of a step that is watched, or the residual after the last step."""
+        """Return the values with a tolerance, after the last step."""
+        return {} if None in self.check.reasons else self.goals_reached()
+
+    def goals_reached(self) -> dict[str, float]:
+        """Return the values with a tolerance."""
         check = self.check
-        if not self.is_shown and None in check.reasons:
-            return {}
         values = {"residual": largest_number(safe_ratio(check.residual, check.norm_of_y))}
-        if self.is_shown:
-            unit, unit_of_x = on_host(self.unit, self.unit_of_x())
-            losses = check.loss * unit_of_x * unit
-            values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
         if "decrease" in self.progress.goals:
             values["decrease"] = largest_number(check.drop)
         return values
+
+    def shown(self) -> dict[str, float]:
+        """Return the residual and the objective."""
+        unit, unit_of_x = on_host(self.unit, self.unit_of_x())
+        losses = self.check.loss * unit_of_x * unit
+        objective = float(losses.sum() if isinstance(losses, Tensor) else losses)
+        return {**self.goals_reached(), "objective": objective}
 
 
 def largest_ratio(largest: Scalars, numerator: Scalars, denominator: Scalars) -> Scalars:

@@ -162,12 +162,10 @@ class _Steps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return x0 and the change in the unit and dtype of the caller."""
-        # Two factors, because the inverse of the unit of A may be out of range although x is not.
         half = self.exponent // 2
-        x = torch.mul(self.x, 2.0**half).mul_(2.0 ** (self.exponent - half))
-        x = x if self.x0 is None else x.add_(self.x0)
-        is_extreme = abs(self.exponent) > 16
-        return in_given_precision(self.owner, x, self.dtype, may_be_extreme=is_extreme)
+        unit = 2.0**half * 2.0 ** (self.exponent - half)  # infinity past the range
+        x = self.x if self.x0 is None else (self.x0 / unit).add_(self.x)
+        return in_given_precision(self.owner, x, self.dtype, unit, self.A.input)
 
     def solve(self, method: type[Recurrence], progress: Progress) -> Tensor:
         """Do the steps, and return the solution."""

@@ -12,7 +12,14 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_core.siblings import check_real, check_vector, is_differentiated
 
-from .._shared._checks import Operator, check_complex_linear, check_finite, check_like, check_square
+from .._shared._checks import (
+    Operator,
+    check_complex_linear,
+    check_finite,
+    check_like,
+    check_scale,
+    check_square,
+)
 from .._shared._options import Watching
 from .._shared._precision import (
     OperatorPair,
@@ -21,6 +28,7 @@ from .._shared._precision import (
     in_own_space,
     rounding_of,
 )
+from .._shared._products import is_moderate
 from .._shared._progress import Progress, SolverSteps
 from .._shared._reports import StopReason
 from .._shared._space import magnitudes, spaces_of
@@ -33,12 +41,12 @@ class SquareSystem:
     def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
         check_complex_linear(owner, A, "the basis of its powers is a complex one")
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
-        self.forward = in_own_space(owner, A, y.dtype)
+        self.applied = in_own_space(owner, A, y.dtype)
         self.space, _ = spaces_of(owner, A)
         residual = (
             at_least_single(y)
             if x0 is None
-            else at_least_single(y) - self.forward(at_least_single(x0))
+            else at_least_single(y) - self.applied(at_least_single(x0))
         )
         check_like(owner, "the output of A", residual, "y", at_least_single(y))
         self.unit = self.space.unit_of(owner, at_least_single(y), residual)
@@ -46,10 +54,23 @@ class SquareSystem:
         self.x = torch.zeros_like(self.y) if x0 is None else at_least_single(x0) / self.unit
         self.norm_of_y, self.misfit, self.norm_of_x = self.norms(self.y, self.residual, self.x)
         self.norm_of_y = self.norm_of_y or self.misfit
+        self.unit_of_A = 0.0
+        """The unit of A, once it has been applied to a vector near 1."""
         self.norm = 0.0
-        """The largest |A v| / |v| so far."""
+        """The largest |A v| / |v| so far, in the unit of A."""
         self.complaint: str | None = None
         """Why x is not a solution although more steps do not help."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return A x in the unit of A, which the first x shows: it is near 1."""
+        image = self.applied(x)
+        if not self.unit_of_A:
+            unit = self.space.unit_of(self.owner, image, is_output=True)
+            check_scale(self.owner, unit, self.dtype)
+            self.unit_of_A = 1.0 if is_moderate(unit) else unit
+            self.x.mul_(self.unit_of_A)  # steps may hold it already
+            self.norm_of_x *= self.unit_of_A
+        return image if self.unit_of_A == 1 else image / self.unit_of_A
 
     def norms(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
@@ -121,7 +142,8 @@ class SquareSystem:
 
     def result(self, x: Tensor) -> Tensor:
         """Return x in the unit and dtype of the caller."""
-        return in_given_precision(self.owner, x * self.unit, self.dtype)
+        unit = self.unit / (self.unit_of_A or 1.0)
+        return in_given_precision(self.owner, x, self.dtype, unit, self.space)
 
 
 class SquareSteps(SolverSteps):
@@ -170,7 +192,7 @@ def solution_with_gradient(
         progress.follow(steps, start)
         if (x := steps.x()) is not system.x:  # only the recurrence has said its residual
             system.take(x)
-        return system.result(system.x).clone(), system
+        return system.result(system.x), system
 
     with torch.no_grad():
         x, system = solve(A, y, x0, preconditioner, progress)

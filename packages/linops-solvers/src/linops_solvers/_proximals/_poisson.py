@@ -68,19 +68,23 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
         y, b = fitted(z)
-        if is_infinite(step):
+        if is_infinite(step) or (not isinstance(step, Tensor) and step > torch.finfo(z.dtype).max):
             return y - b + torch.zeros_like(z)
         v = z + b - step
-        # In this unit, squares are in range. Clamped, because the root of 0 has no derivative.
         unit = torch.maximum(v.detach().abs(), 2 * step**0.5 * y.detach().sqrt())
-        safe = torch.where(unit > 0, unit, 1)
+        # Derivatives would overflow for subnormal numbers, which are lost in rounding.
+        is_lost = unit < torch.finfo(unit.dtype).tiny
+        # In this unit, squares are in range.
+        safe = torch.where(is_lost, 1, unit)
+        scaled = v / safe
         # Divided first, because counts over a small unit overflow, and the times 0 are NaN.
         ratio = 2 * step**0.5 * torch.ones_like(safe) / safe
-        excess = ratio * y * ratio
-        root = unit * ((v / safe).square() + excess).clamp(min=0.5).sqrt()
+        root = torch.where(is_lost, 1, scaled.square() + ratio * y * ratio).sqrt()
+        large = (v + torch.where(is_lost, v.abs(), unit * root)) / 2
         # The first form cancels if v is negative.
-        small = unit * excess * (unit / torch.where(v < 0, root - v, safe)) / 2
-        return torch.where(v < 0, small, (v + root) / 2) - b
+        is_small = (v < 0) & ~is_lost
+        small = y * (ratio * step**0.5) / torch.where(is_small, root - scaled, 1)
+        return torch.where(is_small, small, large) - b
 
     def value(x: Tensor) -> Tensor:
         y, b = fitted(x)

@@ -34,7 +34,10 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
         middle = fitted_weight("l2_squared", center, z, "center")
         if is_infinite(step):
             return torch.where(torch.as_tensor(fitted > 0, device=z.device), middle, z)
-        return (z + step * fitted * middle) / (1 + step * fitted)
+        rate = step * fitted
+        if isinstance(rate, Tensor):  # in range, because infinity over itself is NaN
+            rate = rate.clamp(max=torch.finfo(rate.dtype).max)
+        return z / (1 + rate) + middle * (rate / (1 + rate))
 
     def value(x: Tensor) -> Tensor:
         squares = squared_magnitudes(x - fitted_weight("l2_squared", center, x, "center"))

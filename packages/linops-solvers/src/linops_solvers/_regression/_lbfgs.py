@@ -142,4 +142,4 @@ class _Steps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""
-        return in_given_precision(_NAME, self.x.detach().clone(), self.dtype)
+        return in_given_precision(_NAME, self.x.detach(), self.dtype)

@@ -13,6 +13,7 @@ from linops_core.siblings import check_real, check_vector, inner_products
 from .._shared._checks import Operator, check_complex_linear, check_finite, check_like
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
+from .._shared._products import LARGEST_OF_PRODUCTS
 from .._shared._progress import Progress, SolverSteps
 from .._shared._reports import Measured, StopReason, reason_of
 
@@ -81,11 +82,13 @@ class _Steps(SolverSteps):
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
         self.unit = A.output.unit_of(_NAME, at_least_single(y))
         y = at_least_single(y) / self.unit
-        self.A, self.y, self.tol = A, y, tol
-        self.residual = y
-        (self.norm_of_y,) = A.magnitudes([], [y])
         # Contiguous, because an entry is written through a flat view of zeros of these strides.
         self.correlation = A.adjoint(y).contiguous()
+        unit_of_A = A.input.unit_of(_NAME, self.correlation)
+        self.A, unit_of_A = A.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
+        self.correlation, self.unit = self.correlation / unit_of_A, self.unit / unit_of_A
+        self.y, self.tol, self.residual = y, tol, y
+        (self.norm_of_y,) = A.magnitudes([], [y])
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
             if norms.is_complex():
@@ -175,4 +178,4 @@ class _Steps(SolverSteps):
             for entry, value in zip(self.chosen, solution.squeeze(-1).to(x), strict=True):
                 if entry is not None:
                     x.view(-1)[entry] = value
-        return in_given_precision(_NAME, x * self.unit, self.A.dtype)
+        return in_given_precision(_NAME, x, self.A.dtype, self.unit, self.A.input)

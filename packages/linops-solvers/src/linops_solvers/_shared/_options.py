@@ -40,7 +40,10 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypedDict, TypeVar
+from functools import wraps
+from typing import Any, TypedDict, TypeVar, cast
+
+from linops_core.siblings import is_in_vmap
 
 from ._reports import Callback
 
@@ -74,10 +77,21 @@ def with_options(
 
     ``options`` are those that it takes as ``**watching``. What its docstring does not say is that
     of the solver that it is ``like``, or of this module.
+    Within vmap, an error of torch says what the solver needs.
     """
 
-    def shown(solver: Solver) -> Solver:
-        signature = inspect.signature(solver)
+    def shown(function: Solver) -> Solver:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def solver(*arguments: Any, **given: Any) -> Any:
+            try:
+                return function(*arguments, **given)
+            except RuntimeError as error:
+                if not is_in_vmap() or _IN_VMAP in str(error):
+                    raise
+                raise RuntimeError(f"{function.__name__}: {_IN_VMAP}, got {error}") from error
+
         parameters = [*signature.parameters.values()]
         if options is not None:
             parameters[-1:] = [
@@ -94,13 +108,16 @@ def with_options(
             try:
                 solver.__doc__ = _completed(inspect.cleandoc(solver.__doc__), known, parameters)
             except KeyError as error:
-                raise TypeError(
-                    f"{solver.__name__}: its docstring must describe {error}"
-                ) from None
-        return solver
+                raise TypeError(f"{solver.__name__}: its docstring must describe {error}") from None
+        return cast(Solver, solver)
 
     return shown
 
+
+_IN_VMAP = (
+    "in torch.func.vmap, no value of a batch must be read: call the solver in a loop, or "
+    "conjugate_gradients with batch_dims, or with gtol=0 and ltol=0, or power_method with tol=0"
+)
 
 # The section of parameters, or where it would be: before all others.
 _SECTION = re.compile(r"(?:\n\nParameters\n-+\n(.*?))?(?=\n\n[A-Z]\w+\n---|\Z)", re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -14,9 +15,11 @@ from ._checks import (
     Operator,
     check_callable,
     check_input_kept,
+    check_scale,
     is_complex_linear,
     version_of,
 )
+from ._products import LARGEST_UNIT, is_moderate
 from ._space import Space, magnitudes, spaces_of
 from ._stacked import StackedOperators
 
@@ -110,6 +113,23 @@ class OperatorPair:
         """Return norms of inputs and then of outputs, and Re x^H z of pairs of inputs."""
         pairs = [(self.input, *pair) for pair in products]
         return magnitudes(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
+
+    def in_moderate_unit(
+        self, unit: float, most: float = LARGEST_UNIT
+    ) -> tuple[OperatorPair, float]:
+        """Return A over a unit, and the unit; itself and 1 if both are at most ``most``.
+
+        ``unit`` is that of an output of A or its adjoint for a vector near 1.
+        """
+        check_scale(self.owner, unit, self.dtype)
+        most = LARGEST_UNIT if self.dtype in _WIDE else most
+        if 1 / most <= unit <= most:
+            return self, 1.0
+        dtype = torch.promote_types(self.dtype, torch.float32)
+        forward, adjoint = lambda x: self.forward(x) / unit, lambda y: self.adjoint(y) / unit
+        pair = OperatorPair(self.owner, forward, adjoint, dtype, self.name, like=self)
+        pair.dtype = self.dtype  # of its rounding
+        return pair, unit
 
     def normal(self) -> Operator:
         """Return A^H A: ``A.N`` of a NamedLinop, else the product."""
@@ -205,14 +225,28 @@ def in_given_precision(
     owner: str,
     x: Tensor,
     dtype: torch.dtype,
+    unit: float | Tensor = 1.0,
+    space: Space | None = None,
     *,
-    may_be_extreme: bool = False,
     rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
-    """Return a result in the precision of a dtype; raise an error if it is out of range."""
-    result = to_half(x, dtype)
-    if (may_be_extreme or result is not x) and not result.isfinite().all():
-        raise ArithmeticError(f"{owner}: {rule} in the range of {result.dtype}, got infinity")
+    """Return x times a unit, in new memory, in the precision of a dtype.
+
+    If it leaves the range of the dtype, an ArithmeticError is raised. ``space`` is that of x.
+    """
+    # Two factors, because the unit may be out of range although the product is not.
+    is_plain = isinstance(unit, Tensor) or is_moderate(unit)
+    root = 1.0 if is_plain else 2.0 ** (math.frexp(unit)[1] // 2)
+    scaled = x * unit if is_plain else x * root * (unit / root)
+    result = to_half(scaled, dtype)
+    if result is scaled and is_moderate(unit):
+        return result
+    norm, exact, precision = (space or Space()).norm, x.detach(), torch.finfo(result.dtype).eps
+    lost = norm(at_least_single(result.detach()) / root / (unit / root) - exact)
+    # Units are such that results are near 1, or small where the exact ones are 0.
+    if not (lost <= precision * (norm(exact) + precision)).all():
+        got = "numbers too small for it" if result.isfinite().all() else "infinity"
+        raise ArithmeticError(f"{owner}: {rule} in the range of {result.dtype}, got {got}")
     return result
 
 

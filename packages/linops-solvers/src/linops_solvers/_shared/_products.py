@@ -10,6 +10,11 @@ from torch import Tensor
 
 from linops_core.siblings import is_differentiated, real_parts, writing_is_safe
 
+LARGEST_UNIT = 2.0**16
+"""The largest moderate unit."""
+LARGEST_OF_PRODUCTS = 2.0**40
+"""The largest unit of A with which A^H A x is in range, and so the closed form of A.N."""
+
 
 def scaled_sum(x: Tensor, scale: float | Tensor, z: Tensor, into: Tensor) -> Tensor:
     """Return x + scale z, in the memory of ``into``.
@@ -28,7 +33,7 @@ def is_moderate(units: float | Tensor) -> bool:
     """Whether squares of sums of squares in these units are in range."""
     if isinstance(units, Tensor):
         return all(map(is_moderate, units.flatten().tolist()))
-    return 2.0**-16 <= units <= 2.0**16
+    return 1 / LARGEST_UNIT <= units <= LARGEST_UNIT
 
 
 def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:

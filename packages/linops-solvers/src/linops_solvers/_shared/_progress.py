@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -44,7 +45,7 @@ class SolverSteps(ABC):
         Returns
         -------
         values : mapping of str to float
-            What was measured, such as a residual.
+            What was measured, such as a residual. See also :meth:`shown`.
         reasons : StopReason, None, or a list of these
             Why to stop, None to go on; of each problem of a batch.
         """
@@ -52,6 +53,13 @@ class SolverSteps(ABC):
     @abstractmethod
     def result(self) -> Tensor:
         """Return the result so far, in memory into which later steps do not write."""
+
+    def shown(self) -> Mapping[str, float]:
+        """Return further values of the last step; by default there are none.
+
+        They are computed only if there is a callback or a progress bar.
+        """
+        return {}
 
     def fingerprint(self) -> Mapping[str, object]:
         """Return what tells this problem from others, for checkpoints.
@@ -169,11 +177,6 @@ class Progress:
         """The tolerances of values; steps may change them. 0 is none."""
         self._warnings: list[str] = []
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether values are shown by a callback or a bar, or saved for those of a later call."""
-        return any(each is not None for each in (self.tqdm_kwargs, self.callback, self.checkpoint))
-
     def follow(self, steps: SolverSteps, start: Measured = ({}, None)) -> Tensor:
         """Do steps until there is a reason to stop; return the result.
 
@@ -201,6 +204,10 @@ class Progress:
                 is_done = None not in each
                 if checkpoint is not None:
                     checkpoint.keep(iteration, values, [reason and reason.name for reason in each])
+                is_watched = bar is not None or self.callback is not None
+                if is_watched and (iteration or is_done):
+                    with torch.no_grad():
+                        values = {**values, **steps.shown()}
                 if bar is not None and (iteration or is_done):
                     bar.set_postfix({k: f"{v:.2e}" for k, v in values.items()}, refresh=False)
                     bar.update(iteration - bar.n)

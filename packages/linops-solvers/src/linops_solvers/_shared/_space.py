@@ -24,7 +24,6 @@ from linops_core.siblings import (
     check_shares_pass,
     dims_of,
     host_numbers,
-    is_in_vmap,
     named_axes,
     norm,
     squared_norm,
@@ -159,17 +158,7 @@ class Space:
     def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
         dtype = vectors[0].dtype
-        magnitude = self._largest(*vectors)
-        try:
-            numbers = [one.item() for one in magnitude]
-        except RuntimeError as error:
-            if not is_in_vmap():
-                raise
-            raise RuntimeError(
-                f"{owner}: the vectors must have values that can be read, got those of a batch of "
-                "vmap; conjugate_gradients solves many systems by batch_dims, or within vmap with "
-                "gtol=0 and ltol=0"
-            ) from error
+        numbers = [one.item() for one in self._largest(*vectors)]
         largest = max(check_finite(owner, one, dtype if is_output else None) for one in numbers)
         # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(dtype).tiny

@@ -187,17 +187,19 @@ class _Steps(SolverSteps):
 
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
         """Take the samples, and return the estimate."""
-        self.sample, self.progress = sample, progress
+        self.sample = sample
         progress.follow(self)
         return self.estimate()
 
     def step(self) -> Measured:
         """Add a sample."""
         self.add(self.sample())
-        if not self.progress.is_watched:
-            return {}, None
+        return {}, None
+
+    def shown(self) -> dict[str, float]:
+        """Return the norms of the estimate and of its standard error."""
         norm, error = map(self.norm, self.estimate())
-        return {"size": norm, "standard_error": error}, None
+        return {"size": norm, "standard_error": error}
 
     def result(self) -> Tensor:
         """Return the mean so far."""

@@ -119,6 +119,8 @@ class ChebyshevSeries:
             else:
                 previous, current = current, torch.sub(mapped * (2 / half), previous)
             total = torch.add(total, current, alpha=coefficient)
+        if total.dtype == dtype:
+            return total
         return in_given_precision(_NAME, total, dtype, rule="the result must be")
 
 

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from linops_core.siblings import check_integer, check_real, check_vector
 
-from .._shared._checks import Operator, check_finite, check_scale
+from .._shared._checks import Operator, check_finite
 from .._shared._graphs import solved_in_steps
 from .._shared._options import Checkpointed, Watching, reading_options, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_own_space, rounding_of, to_half
-from .._shared._products import is_moderate
 from .._shared._progress import Progress, SolverSteps
 from .._shared._reports import Measured, StopReason
 from .._shared._space import Space, bounds
@@ -281,19 +280,9 @@ def norm_of(
         v = v.to(back.dtype)
     elif v.is_complex() and not back.is_complex():
         v = v.real  # an A with real input has no value for complex vectors
-    pair, unit = in_moderate_unit(pair, unit, back)
+    pair, unit = pair.in_moderate_unit(unit)
     del image, back  # or these names would keep both in memory until the last step
     vectors = Space(pair.input.totals)
     steps = _Steps(pair.normal(), v, tol, vectors, dtype, unit)
     progress.follow(steps)
     return steps.eigenvalue.sqrt() * unit
-
-
-def in_moderate_unit(pair: OperatorPair, unit: float, image: Tensor) -> tuple[OperatorPair, float]:
-    """Return A over its unit, and the unit, if it is extreme; ``image`` is an output of A."""
-    check_scale(pair.owner, unit, to_half(image, pair.dtype).dtype)
-    if is_moderate(unit):
-        return pair, 1.0
-    dtype = torch.promote_types(pair.dtype, torch.float32)
-    forward, adjoint = lambda x: pair.forward(x) / unit, lambda y: pair.adjoint(y) / unit
-    return OperatorPair(pair.owner, forward, adjoint, dtype, like=pair), unit

@@ -19,7 +19,6 @@ from .._shared._reports import Measured, StopReason, reason_of
 from .._shared._space import Space
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
-from ._power_method import in_moderate_unit
 
 _NAME = "svd"
 
@@ -127,7 +126,7 @@ def svd(
     left, right = _Basis(output.to(like.dtype), pair.output), _Basis(like, pair.input)
     noise = 2 * rounding_of(dtype)  # the residual has the rounding of A and of its adjoint
     unit = pair.output.unit_of(_NAME, output, is_output=True)
-    pair, unit = in_moderate_unit(pair, unit, output)
+    pair, unit = pair.in_moderate_unit(unit)
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
     steps = _Steps(pair, left, right, generator, k, unit, tol, noise)

@@ -115,9 +115,10 @@ def admm(
     eps_rel = check_real(_NAME, "eps_rel", eps_rel, 0)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
+    rho = rho / problem.unit_of_A**2
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
     steps = _Steps(problem, progress, options)
-    values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho}
+    values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho_of_user(rho)}
     return progress.follow(steps, (values, None))
 
 
@@ -147,7 +148,9 @@ class _Steps(MovingSteps):
         self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
         self.x, self.z, self.rho = x, split.forward(x), options.rho
         self.u = torch.zeros_like(self.z)
-        self._floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
+        unit, spaces = problem.unit_of_A, ((split.output, self.z), (pair.input, x))
+        of_primal, of_dual = floors_of(options.eps_abs, *spaces)
+        self._floors = of_primal * unit, of_dual / unit
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
@@ -166,10 +169,8 @@ class _Steps(MovingSteps):
         self.z = z = problem.proximal(image + self.u, 1 / rho)
         self.u = u = self.u + image - z
         back = split.adjoint(u)
-        slopes = problem.gradient(x)
         del right
-        seen = self.objective(slopes) if self.progress.is_watched else {}
-        slopes = torch.add(slopes, back, alpha=rho)
+        slopes = torch.add(problem.gradient(x), back, alpha=rho)
         slope, norm_of_back, norm_of_x, gap, norm_of_u, *norms = magnitudes(
             _NAME,
             (pair.input, [slopes, back, x]),
@@ -194,10 +195,14 @@ class _Steps(MovingSteps):
             worse = max(self.primal, self.dual)
             reason = reason or self.reason_of_move(worse, 0.0, 4 * rounding)
         self.iteration += 1
-        values = {"primal": self.primal, "dual": self.dual, "rho": rho} | seen
+        values = {"primal": self.primal, "dual": self.dual, "rho": self.rho_of_user(rho)}
         if self.iteration <= self.last_change_of_rho:
             self.balance()
         return values, reason
+
+    def rho_of_user(self, rho: float) -> float:
+        """Return rho, given that in the unit of A."""
+        return rho * self.problem.unit_of_A**2
 
     def solve_for_x(self, right: Tensor, gtol: float) -> float:
         """Solve for the next x; return the norm of the system, once a step has shown it."""
@@ -223,14 +228,9 @@ class _Steps(MovingSteps):
         if factor != 1 and first / _MOST <= rho <= first * _MOST:
             self.rho, self.u = rho, self.u / factor
 
-    @torch.no_grad()
-    def objective(self, slope: Tensor) -> dict[str, float]:
-        """Return the objective, given A^H (A x - y); A is not applied again."""
-        x, space, problem = self.x, self.problem.A.input, self.problem
-        products = (space, x, slope), (space, x, problem.target)
-        of_slope, of_target = magnitudes(_NAME, products=products)
-        square = of_slope - of_target + problem.norm_of_y**2  # which may be below 0 by rounding
-        return problem.objective(math.sqrt(max(square, 0.0)), self.z)
+    def shown(self) -> dict[str, float]:
+        """Return the objective, for which A is applied to x."""
+        return self.problem.objective(self.problem.misfit(self.x), self.z)
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

@@ -84,7 +84,7 @@ def douglas_rachford(
         raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
     maps = (proximal_f, Space()), (proximal_g, Space())
     functions = TwoFunctions(_NAME, *maps, x0.dtype)
-    steps = _Steps(functions, progress, x0, tol, step, relaxation)
+    steps = _Steps(functions, x0, tol, step, relaxation)
     return progress.follow(steps, ({"change": math.inf}, None))
 
 
@@ -94,13 +94,12 @@ class _Steps(MovingSteps):
     def __init__(
         self,
         functions: TwoFunctions,
-        progress: Progress,
         x0: Tensor,
         tol: float,
         step_size: float,
         relaxation: float,
     ) -> None:
-        self.functions, self.progress, self.dtype = functions, progress, x0.dtype
+        self.functions, self.dtype = functions, x0.dtype
         self.tol, self.step_size, self.relaxation = tol, step_size, relaxation
         self.z = at_least_single(x0).clone()
         self.x = functions.f(self.z.clone(), step_size)  # the map may write into its argument
@@ -109,14 +108,12 @@ class _Steps(MovingSteps):
         """Apply the proximal map of g, move z, and apply that of f."""
         z, x, functions = self.z, self.x, self.functions
         version = version_of(x)
-        other = functions.g(torch.lerp(z, x, 2.0), self.step_size)  # lerp makes 2 x - z
+        other = self.other()
         check_unchanged(_NAME, "a proximal map", x, version, other)
         move = other - x
         norm_of_move, *norms, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
         scale, noise = max(norms), rounding_of(self.dtype) * max(*norms, far)
         values = {"change": norm_of_move / (scale or 1.0)}
-        if self.progress.is_watched:
-            values |= functions.objective(x, other)
         reason = self.reason_of_move(norm_of_move, self.tol * scale, noise)
         if reason is None:
             self.x = self.z = scaled_sum(z, self.relaxation, move, z)
@@ -124,6 +121,15 @@ class _Steps(MovingSteps):
             self.x = functions.f(self.z.clone(), self.step_size)
         return values, reason
 
+    def other(self) -> Tensor:
+        """Return w."""
+        # lerp makes 2 x - z
+        return self.functions.g(torch.lerp(self.z, self.x, 2.0), self.step_size)
+
+    def shown(self) -> dict[str, float]:
+        """Return the objective."""
+        return self.functions.objective(self.x, self.other())
+
     def result(self) -> Tensor:
         """Return x in the precision of x0."""
-        return in_given_precision(_NAME, self.x, self.dtype).clone()
+        return in_given_precision(_NAME, self.x, self.dtype)

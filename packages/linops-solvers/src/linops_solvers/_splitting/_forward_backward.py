@@ -38,10 +38,10 @@ class ForwardBackward(MovingSteps):
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         if step is not None:
             step = check_real(owner, "step", step, above=0)
-        self.given = step
+        self.given, self.square = step, problem.unit_of_A**2
         check_output(owner, pair, pair.forward(x), problem.y)
         gradient = problem.gradient(x)
-        step_size = _first_step(pair, gradient) if step is None else step
+        step_size = _first_step(pair, gradient) if step is None else step * self.square
         step_size = check_real(owner, "step", step_size, above=0)
         self.x, self.z, self.step_size, self.age = x, x.clone(), step_size, 1.0
         self.gradient, self.z_gradient = gradient, gradient.clone()
@@ -53,7 +53,8 @@ class ForwardBackward(MovingSteps):
 
     def solve(self) -> Tensor:
         """Return the x that minimises |A x - y|^2 / 2 + g."""
-        return self.progress.follow(self, (self.values(math.inf), None))
+        values = {"change": math.inf, "step": self.step_size / self.square}
+        return self.progress.follow(self, (values, None))
 
     def step(self) -> Measured:
         """Go from z to x, with a shorter step where the curvature asks for one."""
@@ -79,8 +80,8 @@ class ForwardBackward(MovingSteps):
                 break
             if self.given is not None:
                 raise ValueError(
-                    f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                    f"curvature is {bent / norm_of_move**2:.6g}"
+                    f"{owner}: step must be at most 1 / |A|^2, got {self.given:.6g} where the "
+                    f"curvature is {self.square * bent / norm_of_move**2:.6g}"
                 )
             step = 0.9 * norm_of_move**2 / bent
         scale = max(norm_of_x, norm_of_z)
@@ -97,17 +98,13 @@ class ForwardBackward(MovingSteps):
         self.z_gradient = torch.lerp(gradient, new_gradient, momentum)
         self.x, self.gradient, self.step_size = x_new, new_gradient, step
         del x_new, new_gradient, x, gradient
-        return self.values(norm_of_move / (scale or 1.0)), reason
+        return {"change": norm_of_move / (scale or 1.0), "step": step / self.square}, reason
 
-    def values(self, change: float) -> dict[str, float]:
-        """Return the values of a step; those that need A x if they are shown."""
-        problem, pair = self.problem, self.problem.A
-        values = {"change": change, "residual": math.nan, "step": self.step_size}
-        if self.progress.is_watched:
-            (misfit,) = pair.magnitudes([], [pair.forward(self.x) - problem.y])
-            values["residual"] = misfit / (problem.norm_of_y or 1.0)
-            values |= problem.objective(misfit, self.x)
-        return values
+    def shown(self) -> dict[str, float]:
+        """Return the residual and the objective, which need A x."""
+        problem, misfit = self.problem, self.problem.misfit(self.x)
+        residual = misfit / (problem.norm_of_y or 1.0)
+        return {"residual": residual, **problem.objective(misfit, self.x)}
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

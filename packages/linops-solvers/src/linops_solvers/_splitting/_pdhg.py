@@ -238,8 +238,9 @@ class _Steps(SolverSteps):
             self.largest_p = scale_of_p = max(norm_of_p, self.largest_p)
         goals = self._floors[0] + weight * scale_of_p, self._floors[1] + weight * scale_of_x
         self.progress.goals.update(primal=goals[0], dual=goals[1])
-        of_primal = rounding * (norm_of_x / tau + norm * norm_of_p)
-        of_dual = rounding * (norm_of_p / sigma + norm * norm_of_x)
+        tiny = torch.finfo(self.x.dtype).tiny  # smaller moves are lost
+        of_primal = rounding * (norm_of_x / tau + norm * norm_of_p) + tiny / tau
+        of_dual = rounding * (norm_of_p / sigma + norm * norm_of_x) + tiny / sigma
         reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * norm_of_x and p_moved <= precision * norm_of_p:
             reason = reason or StopReason.ROUNDING
@@ -255,13 +256,15 @@ class _Steps(SolverSteps):
                 excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
                 self.tau, self.sigma = tau / excess, sigma / excess
         values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
-        if self.progress.is_watched:
-            values |= functions.objective(self.image, self.x)
         return values, reason
+
+    def shown(self) -> dict[str, float]:
+        """Return the objective."""
+        return self.functions.objective(self.image, self.x)
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""
-        return in_given_precision(_NAME, self.x, self.pair.dtype).clone()
+        return in_given_precision(_NAME, self.x, self.pair.dtype)
 
 
 def _has_entry(piece: Tensor) -> Tensor:
@@ -278,7 +281,13 @@ def _first_step_sizes(
     if tau is None:
         tau = longest if sigma is None else longest**2 / sigma
         sigma = longest if sigma is None else sigma
-    return tau, longest**2 / tau if sigma is None else sigma, norm
+    sigma = longest**2 / tau if sigma is None else sigma
+    if not 1 / (most := torch.finfo(x0.dtype).max) <= min(tau, sigma) <= max(tau, sigma) <= most:
+        raise ArithmeticError(
+            f"{_NAME}: tau and sigma must be in the range of {x0.dtype}, got {tau:.6g} and "
+            f"{sigma:.6g}; give x, the maps and K in other units"
+        )
+    return tau, sigma, norm
 
 
 def _check_step_sizes(tau: float, sigma: float, norm: float) -> None:

@@ -15,13 +15,17 @@ from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import check_like, check_unchanged, version_of
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision
-from .._shared._products import is_moderate
+from .._shared._products import LARGEST_OF_PRODUCTS, is_moderate
 from .._shared._space import Space
 from .._shared._stacked import Operators, Vectors, one_vector, stacked_operator
 
 
 class PenalizedProblem:
-    """|A x - y|^2 / 2 + g(L x), in at least single precision; in the unit of an extreme y."""
+    """|A x - y|^2 / 2 + g(L x), in at least single precision; in the units of an extreme A and y.
+
+    In these units, a step is one over the square of the unit of A longer, and x is the unit of y
+    over that of A.
+    """
 
     def __init__(
         self,
@@ -57,15 +61,24 @@ class PenalizedProblem:
         unit = self.A.output.unit_of(owner, self.y)
         if self.y.dtype != self.dtype or not is_moderate(unit):  # half precision has a small range
             self.y, self.unit = self.y / unit, unit
-            self.proximal = lambda z, step: given(z * unit, step) / unit
-        self._normal, self.target = self.A.normal(), self.A.adjoint(self.y)
+        self.target = self.A.adjoint(self.y)
+        self.A, self.unit_of_A = self.A.in_moderate_unit(
+            space.unit_of(owner, self.target), LARGEST_OF_PRODUCTS
+        )
+        if self.unit_of_A != 1:
+            self.target = self.target / self.unit_of_A
+        self.unit_of_x = of_x = self.unit / self.unit_of_A
+        if of_x != 1 or self.unit_of_A != 1:
+            square = self.unit_of_A**2
+            self.proximal = lambda z, step: given(z * of_x, step / square) / of_x
+        self._normal = self.A.normal()
         self._version = version_of(self.target)
         check_adjoint(self.A, self.y, self.target)
         self.norm_of_target, self.norm_of_y = self.A.magnitudes([self.target], [self.y])
         self.x0: Tensor | None = None
         if x0 is not None:
             check_vector(owner, "x0", x0)
-            self.x0 = at_least_single(x0) / self.unit
+            self.x0 = at_least_single(x0) / of_x
             check_like(owner, "x0", self.x0, "the output of the adjoint", self.target)
 
     def first(self) -> Tensor:
@@ -91,19 +104,22 @@ class PenalizedProblem:
         if split.name == "L":
             vectors |= split.sketch(x)
         image = split.forward(pair.input.random_like(x.detach()))
-        sketch = map_sketch(self.proximal, image, self.dtype, self.unit)
+        sketch = map_sketch(self.proximal, image, self.dtype, self.unit_of_x)
         return {**vectors, "the proximal map": (split.output, sketch)}
 
-    @torch.no_grad()
+    def misfit(self, x: Tensor) -> float:
+        """Return |A x - y|."""
+        return self.A.magnitudes([], [self.A.forward(x) - self.y])[0]
+
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:
         """Return |A x - y|^2 / 2 + g(z), given the norm; nothing if only the map of g is known."""
         if self._value is None:
             return {}
-        return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit).item()}
+        return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit_of_x).item()}
 
     def result(self, x: Tensor) -> Tensor:
         """Return x in the unit and the precision of y, in new memory."""
-        return in_given_precision(self.owner, x * self.unit, self.dtype)
+        return in_given_precision(self.owner, x, self.dtype, self.unit_of_x, self.A.input)
 
 
 class TwoFunctions:
@@ -121,7 +137,6 @@ class TwoFunctions:
         self.f = checked_proximal(owner, "proximal_f", map_of_f, dtype, space_of_f)
         self.g = checked_proximal(owner, "proximal_g", map_of_g, dtype, space_of_g)
 
-    @torch.no_grad()
     def objective(self, of_f: Tensor, of_g: Tensor) -> dict[str, float]:
         """Return the sum for the arguments of f and g; nothing if only a map is known."""
         f, g = self._values

@@ -1,0 +1,94 @@
+"""Solvers at scales of A and y near the limits of single precision: right, or refused."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import Dense
+from linops_solvers import (
+    Record,
+    admm,
+    conjugate_gradients,
+    fista,
+    gmres,
+    irls,
+    l2_squared,
+    lsmr,
+    lsqr,
+    minres,
+    mlem,
+    no_penalty,
+    omp,
+    pdhg,
+    proximal_gradient,
+)
+
+SQUARE: dict[str, Callable[[Dense, Tensor], Tensor]] = {
+    "conjugate_gradients": lambda A, y: conjugate_gradients(A, y, gtol=1e-5, ltol=0),
+    "gmres": gmres,
+    "minres": minres,
+    "lsqr": lsqr,
+    "lsmr": lsmr,
+    "fista": lambda A, y: fista(A, y, no_penalty(), max_num_iters=500, tol=1e-6),
+    "proximal_gradient": lambda A, y: proximal_gradient(A, y, no_penalty(), None, 500, 1e-7),
+    "admm": lambda A, y: admm(A, y, no_penalty(), eps_rel=1e-6, rho=scale_of(A) ** 2),
+    "irls": lambda A, y: irls(A, y, p=2.0, tol=1e-9),
+    "omp": lambda A, y: omp(A, y, 3),
+    "mlem": lambda A, y: mlem(A, y, max_num_iters=300),
+}
+MATRIX = torch.tensor([[3.0, 1.0, 0.5], [1.0, 2.0, 0.25], [0.5, 0.25, 1.5]])
+TRUTH = torch.tensor([1.0, 2.0, 0.5])
+SCALES = (1e-30, 1.0, 1e15, 1e30)
+
+
+def scale_of(A: Dense) -> float:
+    return float(A.weight[0, 0]) / 3
+
+
+@pytest.mark.parametrize("name", SQUARE)
+def test_the_solution_is_right_where_the_dtype_holds_it(name: str) -> None:
+    for of_A, of_y in product(SCALES, SCALES):
+        A = Dense(MATRIX * of_A, ("M", "N"), ("N",), ("M",))
+        y = (MATRIX @ TRUTH) * of_y
+        if 1e-36 < of_y / of_A < 1e36:
+            x = SQUARE[name](A, y).double() / (of_y / of_A)
+            torch.testing.assert_close(x, TRUTH.double(), rtol=0, atol=2e-3)
+        elif not 1e-46 < of_y / of_A < 1e40:
+            with pytest.raises(ArithmeticError, match=r"the scale of A must be |must stay finite"):
+                SQUARE[name](A, y)
+
+
+def test_weights_and_step_sizes_are_those_of_the_user() -> None:
+    """A penalty in the unit of A, and what is reported."""
+    for of_A in (1e-15, 1.0, 1e15):
+        A = Dense(MATRIX * of_A, ("M", "N"), ("N",), ("M",))
+        y, penalty = MATRIX @ TRUTH, l2_squared(of_A**2)
+        wanted = torch.linalg.solve(MATRIX.T @ MATRIX + torch.eye(3), MATRIX.T @ y) / of_A
+        record = Record()
+        x = fista(A, y, penalty, tol=1e-6, callback=record)
+        torch.testing.assert_close(x, wanted, rtol=1e-3, atol=0)
+        assert 0.01 < record.values["step"][-1] * of_A**2 < 1
+        given = fista(A, y, penalty, tol=1e-6, step=0.05 / of_A**2, max_num_iters=500)
+        torch.testing.assert_close(given, wanted, rtol=1e-3, atol=0)
+        with pytest.raises(ValueError, match=r"step must be at most 1 / \|A\|\^2, got "):
+            fista(A, y, penalty, step=2 / of_A**2)
+        x = admm(
+            A,
+            y,
+            penalty,
+            eps_rel=1e-6,
+            rho=of_A**2,
+            is_rho_fixed=True,
+            callback=record,
+        )
+        torch.testing.assert_close(x, wanted, rtol=1e-3, atol=0)
+        assert record.values["rho"][-1] == pytest.approx(of_A**2)
+
+
+def test_step_sizes_of_pdhg_out_of_range_are_refused() -> None:
+    A = Dense(MATRIX * 1e-30, ("M", "N"), ("N",), ("M",))
+    with pytest.raises(ArithmeticError, match="pdhg: tau and sigma must be in the range of"):
+        pdhg(A, l2_squared(1.0), no_penalty(), torch.ones(3), sigma=1.0)
