@@ -142,8 +142,9 @@ class DistributedLinop(NamedLinop):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x for the share of this rank or for a DTensor."""
-        module = sys.modules.get("torch.distributed.tensor")  # otherwise there is no DTensor
-        if module is not None and isinstance(x, module.DTensor):
+        # Without the module there is no DTensor; another thread may be importing it.
+        kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+        if kind is not None and isinstance(x, kind):
             return self._of_dtensor(x)
         ranks, owner = self.ranks, self.step_owner
         if isinstance(x, Tensor):
