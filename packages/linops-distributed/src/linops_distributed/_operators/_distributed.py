@@ -61,6 +61,7 @@ class DistributedLinop(NamedLinop):
     _gain: float | None = None
     """The number c if A^H A and A A^H are known to be c times the identity."""
     _derivations = frozenset[str]()
+    _is_over_processes = True
 
     @property
     def sharding(self) -> Sharding:
