@@ -15,7 +15,7 @@ from linops_core.siblings import acts_as, tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed
-from ._tiles import Part, Tiles
+from ._tiles import Part, Tiles, vanishes
 
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 """The slices of each dimension that is cut."""
@@ -47,6 +47,8 @@ def cut_into_parts(
     ):
         cell = dict(zip(pieces, window, strict=True))
         part = of_tiles[id(tile)] = of_tiles.get(id(tile)) or narrowed(tile)
+        if acts_as(part.linop, Zero) and not linop.is_complex_linear and not vanishes(tile):
+            part = of_tiles[id(tile)] = Part(tile)  # its zeros have a dtype beside a real part
         outer = part.within({dim: p for dim, p in cell.items() if len(pieces[dim]) > 1}).window
         tiles = Tiles(linop.shape, [Part(part.linop)], {})
         if inside is not None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from linops_core import NamedLinop, Side, Window, Zero
-from linops_core.siblings import acts_as, constant_when_compiled
+from linops_core.siblings import SideBySide, acts_as, constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
 from ._part_slices import PartSlices
@@ -125,7 +125,7 @@ class Tiles:
         Beside a real part, zeros of a complex input make the output complex, so they stay where no
         other part is added to them.
         """
-        kept = {n for n, linop in enumerate(self.linops) if not acts_as(linop, Zero)}
+        kept = {n for n, linop in enumerate(self.linops) if not vanishes(linop)}
         if not all(linop.is_complex_linear for linop in self.linops):
             kept.update(*(group for group in self.output.groups if not kept & {*group}))
         parts = [part for number, part in enumerate(self.parts) if number in kept]
@@ -296,6 +296,12 @@ class Tiles:
         ]
         normal = of_group(Tiles(self.shape, inside, lengths))
         return Part(normal.linop, hull, normal.devices)
+
+
+def vanishes(linop: NamedLinop) -> bool:
+    """Whether an operator is a Zero, or a row of block operators of Zeros only."""
+    operands = linop.linops if isinstance(linop, SideBySide) else [linop]
+    return all(acts_as(operand, Zero) for operand in operands)
 
 
 def _in_both(piece: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
