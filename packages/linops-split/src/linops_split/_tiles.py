@@ -11,7 +11,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from linops_core import NamedLinop, Side, Window, Zero
-from linops_core.siblings import SideBySide, acts_as, constant_when_compiled
+from linops_core.siblings import SideBySide, acts_as, constant_when_compiled, unused_names
 from nameddim import NamedDimension, NamedShape
 
 from ._part_slices import PartSlices
@@ -88,6 +88,11 @@ class Tiles:
 
     def __post_init__(self) -> None:
         self.parts, self.lengths = tuple(self.parts), dict(self.lengths)
+
+    @classmethod
+    def of(cls, linop: NamedLinop, devices: Hashable = None) -> Tiles:
+        """Return the table of one part, a whole operator."""
+        return cls(linop.shape, [Part(linop, {}, devices)], {})
 
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes, without those that can be computed again."""
@@ -201,6 +206,19 @@ class Tiles:
             for part in self.parts
         ]
         return Tiles(self.shape.rename(names), parts, _renamed(self.lengths, names))
+
+    def with_output(self, oshape: Sequence[NamedDimension]) -> Tiles | None:
+        """Return the table with these names in the output; None if the input has one of them."""
+        both = zip(self.shape.oshape, oshape, strict=True)
+        names = {old: name for old, name in both if old != name}
+        if not names:
+            return self
+        if {*self.shape.ishape} & {*names, *names.values()}:
+            return None
+        dims = {dim for linop in self.linops for dim in linop.dims}
+        inside = [name for name in names.values() if name in dims and name not in names]
+        names.update(zip(inside, unused_names(inside, {*dims, *oshape}), strict=True))
+        return self.renamed(names)
 
     def split(self, tile: Window) -> Tiles | None:
         """Return the table restricted to slices; None if no part has anything there."""
