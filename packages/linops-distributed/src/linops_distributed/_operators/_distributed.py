@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -111,7 +111,7 @@ class DistributedLinop(NamedLinop):
         ValueError
             If a share has a wrong length.
         """
-        whole: Tensor = _Whole.apply(y, self)  # type: ignore[no-untyped-call]  # of torch
+        whole: Tensor = Moved.apply(y, self._joined, self.local_output)  # type: ignore[no-untyped-call]
         return whole
 
     def _joined(self, y: Tensor) -> Tensor:
@@ -323,17 +323,19 @@ class DistributedLinop(NamedLinop):
 has_ranks.register(DistributedLinop)(lambda linop: True)
 
 
-class _Whole(torch.autograd.Function):
-    """The whole output as a function of the share of this rank."""
+class Moved(torch.autograd.Function):
+    """A vector that was sent between ranks, whose gradient is moved back."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, linop: DistributedLinop) -> Tensor:
-        ctx.linop = linop
-        return linop._joined(y)
+    def forward(
+        ctx: Any, x: Tensor, there: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        ctx.back = back
+        return there(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.linop.local_output(gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(gradient), None, None
 
 
 def _of_ndim(placements: Sequence[Placement], ndim: int) -> tuple[Placement, ...]:
