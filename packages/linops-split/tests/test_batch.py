@@ -27,6 +27,7 @@ from linops_core import (
     PadDim,
     RealPart,
     Scalar,
+    SimpleLinop,
     Slice,
     SplitError,
     Stack,
@@ -139,8 +140,11 @@ def test_a_normal_that_is_computed_in_turn_has_the_names_of_the_whole() -> None:
 
 
 def test_a_size_that_only_the_whole_knows_is_checked() -> None:
-    zero = Zero(("D",), ("D",), sizes={"D": 2})  # which is no part of the table
-    A = Stack(Scalar(2.0, ("D",)), zero, idim_and_idx=("B", 0))
+    zero = Zero(("D",), ("M",), sizes={"D": 2, "M": 1})  # which is no part of the table
+    total = SimpleLinop(
+        lambda x: x.sum(-1, keepdim=True), lambda y: y.expand(2), ishape=("D",), oshape=("M",)
+    )
+    A = Stack(total, zero, idim_and_idx=("B", 0))
     assert_tiles_make_the_whole(A, {"B": 1})
     with pytest.raises(ValueError, match="D must have size 2, got 3"):
         batch_linop(A, {"B": 1})(torch.ones(2, 3))
