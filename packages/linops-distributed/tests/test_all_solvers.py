@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import linops_solvers as alg
-from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, VStack
+from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, Stack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 
@@ -230,9 +230,31 @@ def test_an_operator_between_that_mixes_shares_is_refused(two: Ranked) -> None:
         A = distribute_linop(Dense(torch.eye(4) + 0j, ("M", "N")), two.mesh(r=2), {"M": "r"})
         F = FFT(1, grid_shapes=(("M",), ("K",)))
         weights = Diagonal(torch.tensor([1.0, 2.0]), ("K",))
-        normal = A.H @ F.H @ weights @ F @ A + Identity(A.ishape)
-        with pytest.raises(NotImplementedError, match="M must be a batch dimension"):
-            alg.conjugate_gradients(normal, torch.ones(4) + 0j)
+        G = FFT(1, grid_shapes=(("M",), ("M1",)))
+        compositions: list[Callable[[], object]] = [
+            lambda: F @ A,
+            lambda: A.H @ F.H @ weights @ F @ A,
+            lambda: A.normal(F.H @ weights @ F),
+            lambda: A.H @ G.H,
+        ]
+        for composed in compositions:
+            with pytest.raises(NotImplementedError, match="M must be a batch dimension"):
+                composed()
+
+    two.run(program)
+
+
+def test_operators_over_ranks_may_stand_side_by_side(two: Ranked) -> None:
+    W, x = torch.arange(16.0).reshape(4, 4), torch.ones(4)
+
+    def program(rank: int) -> None:
+        A = distribute_linop(Dense(W, ("M", "N")), two.mesh(r=2), {"M": "r"})
+        D = Diagonal(torch.ones(2), ("M",))
+        B = D @ Stack(A, 2 * A, odim_and_idx=("L", 0))
+        mine = A.local_output(W @ x)
+        torch.testing.assert_close(B(x), torch.stack([mine, 2 * mine]))
+        with pytest.raises(NotImplementedError, match="must have whole vectors"):
+            alg.lsqr(B, B(x))
 
     two.run(program)
 
@@ -252,8 +274,6 @@ def test_operators_that_mix_shares_are_refused(two: Ranked) -> None:
             alg.lsqr([D, lambda x: x], right, adjoint=[D.H, lambda x: x])
         with pytest.raises(NotImplementedError, match="must have the same parts of x"):
             alg.lsqr([D, made(two, A, "M")], right)
-        with pytest.raises(NotImplementedError, match="must have whole vectors"):
-            alg.lsqr(VStack(D, Identity(D.ishape)), torch.ones(3))
 
     two.run(program)
 

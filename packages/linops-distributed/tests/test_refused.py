@@ -391,12 +391,17 @@ def test_second_derivatives_are_refused(two: Ranked) -> None:
 
 
 def test_weights_with_gaps_are_not_trained(two: Ranked) -> None:
-    weight = torch.ones(1, requires_grad=True).expand(4)
+    repeated = torch.ones(1, requires_grad=True).expand(4)
+    real_part = torch.nn.Parameter(torch.ones(4, dtype=torch.complex64).real)
 
     def program(rank: int) -> None:
-        A = distribute_linop(Diagonal(weight, ("N",)), two.mesh(r=2), {"N": "r"})
-        with pytest.raises(NotImplementedError, match="must be dense tensors"):
-            A(torch.ones(2))
+        A = Diagonal(repeated, ("N",))
+        B = Diagonal(real_part, ("C", "N"), weight_shape=("N",))  # whole on each rank with work
+        for linop, dim, size in ((A, "N", 4), (B, "C", 1)):
+            D = distribute_linop(linop, two.mesh(r=2), {dim: "r"}, sizes={dim: size})
+            x = D.local_input(torch.ones(4) if dim == "N" else torch.ones(1, 4))
+            with pytest.raises(NotImplementedError, match="must be dense tensors"):
+                D(x)
 
     two.run(program)
 

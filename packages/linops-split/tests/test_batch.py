@@ -18,15 +18,20 @@ from torch import Tensor, nn
 from linops_core import (
     FFT,
     Add,
+    Chain,
     Concat,
     Convolution,
     Dense,
     Diagonal,
     NamedLinop,
     PadDim,
+    RealPart,
     Scalar,
+    SimpleLinop,
     Slice,
     SplitError,
+    Stack,
+    Zero,
 )
 from linops_core.testing.strategies import Known, trees
 from linops_split import Tiled, assemble, batch_linop, split_linop
@@ -125,6 +130,24 @@ def test_tiles_that_use_a_part_inside_can_be_cut_again(data: st.DataObject) -> N
     assert once.N.shape == A.N.shape
     for linop in (once, once.H, once.N):
         assert_tiles_make_the_whole(linop, data.draw(batch_sizes(linop)), sizes)
+
+
+def test_a_normal_that_is_computed_in_turn_has_the_names_of_the_whole() -> None:
+    zero = Zero(("B", "E"), ("D",), sizes={"B": 2, "E": 3, "D": 4})
+    A = Chain(RealPart(("B", "E")), zero)  # the input of A.N has the names of its output
+    assert_tiles_make_the_whole(A, {"E": 1})
+    assert_tiles_make_the_whole(A, {"D": 2, "E": 2})
+
+
+def test_a_size_that_only_the_whole_knows_is_checked() -> None:
+    zero = Zero(("D",), ("M",), sizes={"D": 2, "M": 1})  # which is no part of the table
+    total = SimpleLinop(
+        lambda x: x.sum(-1, keepdim=True), lambda y: y.expand(2), ishape=("D",), oshape=("M",)
+    )
+    A = Stack(total, zero, idim_and_idx=("B", 0))
+    assert_tiles_make_the_whole(A, {"B": 1})
+    with pytest.raises(ValueError, match="D must have size 2, got 3"):
+        batch_linop(A, {"B": 1})(torch.ones(2, 3))
 
 
 def test_a_dimension_with_other_sizes_inside_other_parts_cannot_be_cut() -> None:

@@ -5,6 +5,8 @@ Shapes: M rows, N columns, C batch.
 
 import copy
 import pickle
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from linops_core import (
     SimpleLinop,
     SliceableLinop,
     SplitError,
+    Stack,
     Truncate,
     Zero,
 )
@@ -207,6 +210,22 @@ def test_zeros_that_are_added_to_a_real_part_vanish() -> None:
         torch.testing.assert_close(batch_linop(behind, sizes)(x), behind(x))
     diagonal = BlockDiag(real, real, batch_dims=(), sizes={"M": 2})
     torch.testing.assert_close(batch_linop(diagonal, {"Columns": 2, "Rows": 1})(x), diagonal(x))
+
+
+@pytest.mark.parametrize("sides", [("idim",), ("odim",), ("idim", "odim")])
+def test_blocks_that_vanish_have_the_dtype_that_they_have_in_the_whole(
+    sides: Sequence[str],
+) -> None:
+    """A row leaves out a Zero, but not a chain that vanishes only by its supports."""
+    pad = PadDim("N", 2, 4, ("N",), ("L",))
+    behind = PadDim("N", 2, 4, ("N",), ("L",), before=2).H @ pad
+    x = torch.ones(2, 2, dtype=torch.complex128)
+    for blocks in product([RealPart(("N",)), behind, Zero(("N",), ("N",))], repeat=2):
+        along: dict[str, Any] = {f"{side}_and_idx": ("C", 0) for side in sides}
+        A = Stack(*blocks, **along)
+        y = x if "idim" in sides else x[0]
+        assert torch.equal(batch_linop(A, {"C": 1})(y), A(y))
+        assert batch_linop(A, {"C": 1})(y).dtype == A(y).dtype
 
 
 def test_zeros_of_a_complex_operator_are_complex() -> None:

@@ -102,6 +102,7 @@ def test_integers_and_booleans_are_summed_in_int64(dtype: torch.dtype) -> None:
     assert y.dtype == torch.int64 and torch.equal(y, B(rows))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
     weight = torch.ones(201, 2, dtype=dtype)
@@ -110,6 +111,10 @@ def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
     B = batch_linop(A, {"M": 1})
     for y in (B(x), B(x.requires_grad_()), torch.func.jvp(B, (x,), (x,))[0]):
         assert y.dtype == dtype and torch.equal(y, A(x))
+    shared = torch.ones(2, dtype=dtype, requires_grad=True)  # that all tiles read
+    B = batch_linop(Dense(shared, ("N",), ("M", "N"), ("M", "N")), {"M": 1}, sizes={"M": 201})
+    (gradient,) = torch.autograd.grad(B(weight), shared, torch.ones_like(weight))
+    assert gradient.dtype == dtype and torch.equal(gradient, weight.sum(0))
 
 
 def test_tiles_must_not_be_replaced() -> None:

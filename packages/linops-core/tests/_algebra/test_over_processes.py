@@ -63,3 +63,12 @@ def test_operators_of_one_process_say_nothing() -> None:
 def test_what_mixes_parts_is_refused(A: NamedLinop, match: str) -> None:
     with pytest.raises(NotImplementedError, match=match):
         totals_of(A, "input")
+
+
+def test_what_mixes_parts_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spread, "_is_over_processes", True)
+    F, both = FFT(dims=("N",)), VStack(spread, local)
+    for number in range(3):
+        with pytest.raises(NotImplementedError, match="N must be a batch"):
+            [lambda: F @ spread, lambda: F @ (local @ spread), lambda: F.H + spread][number]()
+    assert (both @ local)(W).shape == (2, 2)  # of which no sums are known

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from linops_core import FFT, Chain, Dense, Stack
+from linops_core import FFT, Chain, Convolution, Dense, Stack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 from linops_multigpu import BatchSpec
@@ -106,6 +106,31 @@ def test_ordered_sums_are_those_in_the_order_of_the_ranks(ranks: Ranked) -> None
 
     for result in ranks.run(program):
         assert torch.equal(result, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_single(four: Ranked, dtype: torch.dtype) -> None:
+    """As on one device and in tiles; what is sent remains in half precision."""
+    weight = torch.tensor([[2048.0, 1, 1, 2], [4e4, 4e4, -4e4, -4e4]]).to(dtype)
+    A = Dense(weight, ("M", "N"), ("N",), ("M",))
+    kernel = torch.tensor([1.0, 2048, 1]).to(dtype)  # 1 more is lost in both dtypes
+    C = Convolution(kernel, dims="N", to="K", shape="N", grid_size=(4,))
+    x = torch.ones(4, dtype=dtype)
+
+    def program(rank: int) -> None:
+        mesh = four.mesh(r=4)
+        B = distribute_linop(A, mesh, {"N": "r"})
+        for _ in range(2):  # a first call compares
+            B.ranks.log = []
+            y = B(B.local_input(x))
+            assert y.dtype == dtype and torch.equal(y, A(x))
+        log = B.ranks.log
+        assert log is not None and [sent.n_bytes for sent in log] == [y.nbytes]
+        D = distribute_linop(C, mesh, {"N": "r", "K": "r"}).H  # it sums halos
+        assert isinstance(D, DistributedLinop)
+        assert torch.equal(D.full_output(D(D.local_input(x))), C.H(x))
+
+    four.run(program)
 
 
 @pytest.mark.parametrize("dim", ["M", "N", "L"])

@@ -37,7 +37,12 @@ def test_half_precision_is_summed_in_single_over_devices() -> None:
     A, x = Dense(weight, ("M", "N"), ("M", "N"), ("N",)), torch.ones_like(weight)
     with simulated(2):
         y = batched(A, {"M": 1}, ["sim:0", "sim:1"])(x)
+        shared = torch.ones(2, dtype=torch.bfloat16, requires_grad=True)  # that all tiles read
+        D = Dense(shared, ("N",), ("M", "N"), ("M", "N"))
+        B = batched(D, {"M": 1}, ["sim:0", "sim:1"], sizes={"M": 41})
+        (gradient,) = torch.autograd.grad(B(weight), shared, torch.ones_like(weight))
     assert y.dtype == torch.bfloat16 and torch.equal(y, A(x))
+    assert gradient.dtype == y.dtype and torch.equal(gradient, weight.sum(0))
 
 
 def test_a_plan_is_taken_as_its_sizes() -> None:

@@ -10,7 +10,7 @@ from nameddim import ND
 from ._batch_sizes import Sizes, slices_along
 from ._cutting import Same, cut_into_parts
 from ._tiled import Tiled, check_tqdm_kwargs
-from ._tiles import Part, Tiles
+from ._tiles import Tiles
 
 
 def batch_linop(
@@ -70,7 +70,7 @@ def cut_into_tiles(
     if all(len(along) == 1 for along in pieces.values()):
         if not given:
             return linop
-        return Tiled(Tiles(linop.shape, [Part(linop)], {}), tqdm_kwargs, given, whole=linop)
+        return Tiled(Tiles.of(linop), tqdm_kwargs, given, whole=linop)
     tiles = cut_into_parts(linop, pieces, same=same)
     tiled = Tiled(tiles, tqdm_kwargs, given, whole=linop)
     return tiled.as_endomorphism() if linop.is_endomorphism else tiled

@@ -15,7 +15,7 @@ from linops_core.siblings import acts_as, tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed
-from ._tiles import Part, Tiles
+from ._tiles import Part, Tiles, vanishes
 
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 """The slices of each dimension that is cut."""
@@ -47,10 +47,10 @@ def cut_into_parts(
     ):
         cell = dict(zip(pieces, window, strict=True))
         part = of_tiles[id(tile)] = of_tiles.get(id(tile)) or narrowed(tile)
+        if acts_as(part.linop, Zero) and not linop.is_complex_linear and not vanishes(tile):
+            part = of_tiles[id(tile)] = Part(tile)  # its zeros have a dtype beside a real part
         outer = part.within({dim: p for dim, p in cell.items() if len(pieces[dim]) > 1}).window
-        tiles = Tiles(linop.shape, [Part(part.linop)], {})
-        if inside is not None:
-            tiles = inside(number, tile, part, cell)
+        tiles = inside(number, tile, part, cell) if inside is not None else Tiles.of(part.linop)
         parts += [inner.within(outer) for inner in tiles.parts]
         sizes = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
         of_outer = {dim: length for dim, length in sizes.items() if length is not None}
@@ -58,7 +58,7 @@ def cut_into_parts(
     table = Tiles(linop.shape, parts, lengths).without_zeros()
     # A Zero has the dtype of its input, and this operator may have another one.
     is_zero = all(acts_as(each, Zero) for each in table.linops)
-    return Tiles(linop.shape, [Part(linop)], {}) if is_zero else table
+    return Tiles.of(linop) if is_zero else table
 
 
 def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:

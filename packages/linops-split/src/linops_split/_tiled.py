@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
+from linops_core import Composite, Identity, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     attributes_of_linked,
     children_of,
@@ -18,7 +18,6 @@ from linops_core.siblings import (
     is_renamed_by,
     shown_operands,
     tile_of,
-    unused_names,
     with_attributes,
     without_fftshift,
     writing_is_safe,
@@ -229,23 +228,22 @@ class Tiled(Composite):
         return bar
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim`` from the table, a part or the given sizes."""
+        """Return the length of ``dim`` from the table, a part, the given sizes or the whole."""
         dim = ND.infer(dim)
-        if dim in self.tiles.lengths:
-            return self.tiles.lengths[dim]
-        length = super().size(dim)
-        return self._sizes.get(dim) if length is None else length
+        length = self.tiles.lengths.get(dim)
+        length = super().size(dim) if length is None else length
+        length = self._sizes.get(dim) if length is None else length
+        return self._whole.size(dim) if length is None and self._whole is not None else length
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the length of each dimension of one side from the parts or the given sizes."""
+        """Return the length of each dimension of one side; see `size`."""
         names = self.ishape if side == "input" else self.oshape
         lengths = [self.tiles.length(side, position) for position in range(len(names))]
-        return tuple(
-            [
-                self._sizes.get(dim) if size is None else size
-                for dim, size in zip(names, lengths, strict=True)
-            ]
-        )
+        lengths = [self._sizes.get(names[at]) if n is None else n for at, n in enumerate(lengths)]
+        if None in lengths and self._whole is not None:
+            both = zip(lengths, self._whole.sizes(side), strict=True)
+            lengths = [of_whole if size is None else size for size, of_whole in both]
+        return tuple(lengths)
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return pairs of positions in input and output that are the same dimension."""
@@ -293,15 +291,19 @@ class Tiled(Composite):
         normal = self.tiles.normal(self._normal_of_group)
         whole = None if self._whole is None else self._whole.N
         if normal is not None and whole is not None:
-            normal = _with_output(normal, whole.oshape)
+            normal = normal.with_output(whole.oshape)
         if normal is None:
             in_turn = super().own_normal()
             if whole is None:
                 return in_turn
             # As a module it is the normal of the whole, not a chain in which weights occur twice.
-            table = Tiles(in_turn.shape, [Part(in_turn)], {})
-            normal = _with_output(table, whole.oshape) or table
-        return self.with_tiles(normal, whole)
+            normal = Tiles.of(in_turn).with_output(whole.oshape)
+            if normal is None:
+                normal = Tiles.of(Identity(in_turn.oshape, whole.oshape) @ in_turn)
+        other = self.with_tiles(normal, whole)
+        new = {*other.oshape} - {*self.ishape}  # perhaps a name that was another dimension
+        other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in new}
+        return other
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""
@@ -349,19 +351,6 @@ class Tiled(Composite):
         other._is_endomorphism = False
         other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in window}
         return tiles.parts[0].linop if tiles.is_one_whole and not other._sizes else other
-
-
-def _with_output(tiles: Tiles, oshape: Sequence[NamedDimension]) -> Tiles | None:
-    """Return tiles whose output has these names; None if a name of the input would change, too."""
-    names = {old: name for old, name in zip(tiles.shape.oshape, oshape, strict=True) if old != name}
-    if not names:
-        return tiles
-    if names.keys() & {*tiles.shape.ishape}:
-        return None
-    dims = {dim for linop in tiles.linops for dim in linop.dims}
-    inside = [name for name in names.values() if name in dims and name not in names]
-    names.update(zip(inside, unused_names(inside, {*dims, *oshape}), strict=True))
-    return tiles.renamed(names)
 
 
 def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from linops_core import NamedLinop, Side, Window, Zero
-from linops_core.siblings import acts_as, constant_when_compiled
+from linops_core.siblings import SideBySide, acts_as, constant_when_compiled, unused_names
 from nameddim import NamedDimension, NamedShape
 
 from ._part_slices import PartSlices
@@ -89,6 +89,11 @@ class Tiles:
     def __post_init__(self) -> None:
         self.parts, self.lengths = tuple(self.parts), dict(self.lengths)
 
+    @classmethod
+    def of(cls, linop: NamedLinop, devices: Hashable = None) -> Tiles:
+        """Return the table of one part, a whole operator."""
+        return cls(linop.shape, [Part(linop, {}, devices)], {})
+
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes, without those that can be computed again."""
         return {"shape": self.shape, "parts": self.parts, "lengths": self.lengths}
@@ -125,7 +130,7 @@ class Tiles:
         Beside a real part, zeros of a complex input make the output complex, so they stay where no
         other part is added to them.
         """
-        kept = {n for n, linop in enumerate(self.linops) if not acts_as(linop, Zero)}
+        kept = {n for n, linop in enumerate(self.linops) if not vanishes(linop)}
         if not all(linop.is_complex_linear for linop in self.linops):
             kept.update(*(group for group in self.output.groups if not kept & {*group}))
         parts = [part for number, part in enumerate(self.parts) if number in kept]
@@ -201,6 +206,19 @@ class Tiles:
             for part in self.parts
         ]
         return Tiles(self.shape.rename(names), parts, _renamed(self.lengths, names))
+
+    def with_output(self, oshape: Sequence[NamedDimension]) -> Tiles | None:
+        """Return the table with these names in the output; None if the input has one of them."""
+        both = zip(self.shape.oshape, oshape, strict=True)
+        names = {old: name for old, name in both if old != name}
+        if not names:
+            return self
+        if {*self.shape.ishape} & {*names, *names.values()}:
+            return None
+        dims = {dim for linop in self.linops for dim in linop.dims}
+        inside = [name for name in names.values() if name in dims and name not in names]
+        names.update(zip(inside, unused_names(inside, {*dims, *oshape}), strict=True))
+        return self.renamed(names)
 
     def split(self, tile: Window) -> Tiles | None:
         """Return the table restricted to slices; None if no part has anything there."""
@@ -296,6 +314,12 @@ class Tiles:
         ]
         normal = of_group(Tiles(self.shape, inside, lengths))
         return Part(normal.linop, hull, normal.devices)
+
+
+def vanishes(linop: NamedLinop) -> bool:
+    """Whether an operator is a Zero, or a row of block operators of Zeros only."""
+    operands = linop.linops if isinstance(linop, SideBySide) else [linop]
+    return all(acts_as(operand, Zero) for operand in operands)
 
 
 def _in_both(piece: slice | None, cut: slice) -> tuple[slice, slice | None] | None:

@@ -26,6 +26,7 @@ from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._weight_views import WeightViews as WeightViews
+from ._training._weight_views import is_dense as is_dense
 from ._training._weight_views import memory_order as memory_order
 from ._training._weights import tensors_read_by as tensors_read_by
 from ._training._weights import weights_held_by as weights_held_by

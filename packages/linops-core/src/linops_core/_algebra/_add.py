@@ -24,7 +24,7 @@ from .._kernels._accumulate import accumulate
 from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import with_outputs_alike
 from ._fitting import fitted_input
-from ._over_processes import check_shares_pass
+from ._over_processes import check_shares_pass, check_totals
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
 from ._threads import check_workers, combine_on_threads
@@ -78,6 +78,7 @@ class Add(Composite):
         super().__init__(shape, terms, name, composition)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
+        check_totals(self)
 
     @overridable
     def fn(linop: Add, x: Tensor, /) -> Tensor:

@@ -26,7 +26,7 @@ from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity, is_identity, knows_more
 from ._normal import fit_inner
-from ._over_processes import check_shares_pass
+from ._over_processes import check_shares_pass, check_totals
 from ._scalar import Scalar, is_number, is_real_number, with_few_numbers
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
@@ -77,6 +77,7 @@ class Chain(Composite):
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
         Composite.__init__(self, shape, operands, name, composition)
         self._is_endomorphism = is_endomorphism
+        check_totals(self)
 
     @staticmethod
     def fn(linop: Chain, x: Tensor, /) -> Tensor:

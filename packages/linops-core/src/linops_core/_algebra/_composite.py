@@ -32,7 +32,7 @@ from .._base._places import (
 )
 from .._base._swapped_functions import has_sizes_of_names
 from .._base._tile import Supports
-from .._base._totals import Totals, totals_of
+from .._base._totals import PartsSideBySide, Totals, totals_of
 from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
 
@@ -81,6 +81,8 @@ class Composite(NamedLinop):
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
+        if any([linop._is_over_processes for linop in operands.values()]):
+            self._is_over_processes = True
         if dims is not None:
             COMPOSITION_DIMS.keep(self, dims)
 
@@ -332,13 +334,13 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
 
     Raises
     ------
-    NotImplementedError
+    PartsSideBySide
         If several processes have parts of the vectors of operands that stand side by side.
     """
     of_operands = [totals_of(operand, side) for operand in linop.linops]
     says = [totals for totals in of_operands if totals is not None]
     if len(of_operands) > 1 and any(totals.add is not None for totals in says):
-        raise NotImplementedError(
+        raise PartsSideBySide(
             f"{linop.signature}: operands that stand side by side must have whole vectors, got "
             f"an {side} that is cut over several processes; give a solver the "
             "operators as a list, as in lsqr([A, B], [y, z])"

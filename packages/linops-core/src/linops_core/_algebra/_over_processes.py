@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from nameddim import ELLIPSES, NamedDimension
 
+from .._base._dimensions import SIDES
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._roles import Role
-from .._base._totals import Totals
+from .._base._totals import PartsSideBySide, Totals, totals_of
 from ._composite import Composite
 from ._identity import Identity
 from ._scalar import Scalar
+
+
+def check_totals(linop: Composite) -> None:
+    """Raise an error if operators of a chain or a sum do not have the same parts of vectors."""
+    if linop._is_over_processes:
+        for side in SIDES:
+            with suppress(PartsSideBySide):
+                totals_of(linop, side)
 
 
 def check_shares_pass(linop: NamedLinop, totals: Totals) -> None:

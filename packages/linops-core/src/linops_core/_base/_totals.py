@@ -57,6 +57,10 @@ class Totals:
         return Generator().manual_seed((seed + self.part * 0x9E3779B97F4A7C15) % 2**63)
 
 
+class PartsSideBySide(NotImplementedError):
+    """Parts of several vectors stand side by side: a call is right, but sums are not known."""
+
+
 WHOLE = Totals()
 """The reduction of whole vectors: none."""
 

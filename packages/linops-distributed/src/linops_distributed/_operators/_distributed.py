@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -61,6 +61,7 @@ class DistributedLinop(NamedLinop):
     _gain: float | None = None
     """The number c if A^H A and A A^H are known to be c times the identity."""
     _derivations = frozenset[str]()
+    _is_over_processes = True
 
     @property
     def sharding(self) -> Sharding:
@@ -110,7 +111,7 @@ class DistributedLinop(NamedLinop):
         ValueError
             If a share has a wrong length.
         """
-        whole: Tensor = _Whole.apply(y, self)  # type: ignore[no-untyped-call]  # of torch
+        whole: Tensor = Moved.apply(y, self._joined, self.local_output)  # type: ignore[no-untyped-call]
         return whole
 
     def _joined(self, y: Tensor) -> Tensor:
@@ -142,8 +143,9 @@ class DistributedLinop(NamedLinop):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x for the share of this rank or for a DTensor."""
-        module = sys.modules.get("torch.distributed.tensor")  # otherwise there is no DTensor
-        if module is not None and isinstance(x, module.DTensor):
+        # Without the module there is no DTensor; another thread may be importing it.
+        kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+        if kind is not None and isinstance(x, kind):
             return self._of_dtensor(x)
         ranks, owner = self.ranks, self.step_owner
         if isinstance(x, Tensor):
@@ -321,17 +323,19 @@ class DistributedLinop(NamedLinop):
 has_ranks.register(DistributedLinop)(lambda linop: True)
 
 
-class _Whole(torch.autograd.Function):
-    """The whole output as a function of the share of this rank."""
+class Moved(torch.autograd.Function):
+    """A vector that was sent between ranks, whose gradient is moved back."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, linop: DistributedLinop) -> Tensor:
-        ctx.linop = linop
-        return linop._joined(y)
+    def forward(
+        ctx: Any, x: Tensor, there: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        ctx.back = back
+        return there(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.linop.local_output(gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(gradient), None, None
 
 
 def _of_ndim(placements: Sequence[Placement], ndim: int) -> tuple[Placement, ...]:

@@ -208,4 +208,5 @@ class DistributedTile(DistributedLinop, Tiled):
         cuts = {**self.sharding.cuts, **self.sharding.renamed(names).cuts}
         sharding = replace(self.sharding, cuts=cuts)
         normal._shardings = {"input": sharding, "output": sharding}
+        normal._sizes = {**normal._sizes, **sharding.lengths}
         return normal

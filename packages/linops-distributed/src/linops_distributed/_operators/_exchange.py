@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
-import torch
 from torch import Tensor
 
 from linops_core import Identity, NamedLinop, Scalar, Side, of_adjoint
@@ -14,7 +13,7 @@ from nameddim import NamedDimension, NamedShape
 
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
-from ._distributed import DistributedLinop
+from ._distributed import DistributedLinop, Moved
 
 
 class Exchange(DistributedLinop):
@@ -54,7 +53,8 @@ class Exchange(DistributedLinop):
         """Return the share of this rank after the exchange."""
         if not linop._follows(x)[0]:
             return linop.exchanged(x)
-        y: Tensor = _Exchanged.apply(x, linop)  # type: ignore[no-untyped-call]  # of torch
+        back = linop.H
+        y: Tensor = Moved.apply(x, linop.exchanged, back)  # type: ignore[no-untyped-call]  # of torch
         return y
 
     adj_fn = staticmethod(of_adjoint)
@@ -99,17 +99,3 @@ class Exchange(DistributedLinop):
         """Return A^H inner A, or the normal operator without ``inner``."""
         is_number = self._gain is not None and acts_as(inner, Scalar)
         return cast(NamedLinop, inner) if is_number else super().normal(inner)
-
-
-class _Exchanged(torch.autograd.Function):
-    """An exchange whose derivative is the exchange in the other direction."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, linop: Exchange) -> Tensor:
-        ctx.linop = linop
-        return linop.exchanged(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        back = ctx.linop.H
-        return back(gradient), None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from linops_core.siblings import at_least_single
+
 from .._shares._sharding import Cut
 from ._exchange import Exchange
 
@@ -12,7 +14,7 @@ class HaloExchange(Exchange):
     """Extends the share of each rank to the slice that it reads, along one dimension of a vector.
 
     Ranks send only elements that another rank reads and does not have. The adjoint sends the halos
-    back, and each rank adds them to its share in the order of the ranks.
+    back, and each rank adds them to its share in the order of the ranks, half precision in single.
 
     Parameters
     ----------
@@ -32,7 +34,9 @@ class HaloExchange(Exchange):
         axes = self._shardings["input"].axes(self.ishape)
         (axis,) = (at % x.ndim for at, cut in axes.items() if cut is before)
         at = self.ranks.mesh.at[before.mesh_dim]
-        y = x.new_zeros([*x.shape[:axis], after.lengths[at], *x.shape[axis + 1 :]])
+        dtype = at_least_single(x.dtype) if before.reads else x.dtype
+        shape = [*x.shape[:axis], after.lengths[at], *x.shape[axis + 1 :]]
+        y = x.new_zeros(shape, dtype=dtype)
         parts = [_common(x, axis, before.piece(at), piece) for piece in after.pieces]
         targets = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
         if _sends(before, after):
@@ -48,7 +52,7 @@ class HaloExchange(Exchange):
             targets, parts = [targets[at]], [parts[at]]
         for target, part in zip(targets, parts, strict=True):
             target.add_(part)
-        return y
+        return y.to(x.dtype)
 
 
 def _common(x: Tensor, axis: int, piece: slice, other: slice) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from linops_core import NamedLinop, SliceableLinop
 from linops_core.siblings import TensorState, submodules_of
 from linops_split import Tiles
-from linops_split.siblings import GradientSums, PartCopies, WeightViews
+from linops_split.siblings import GradientSums, PartCopies, WeightViews, is_dense
 
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
@@ -95,7 +95,8 @@ class RankCopies(PartCopies):
             self.weight_views.add(weight, weight, weight)
         self._state = TensorState(*self._tensors())  # also of these
         numbers = {id(weight): number for number, weight in enumerate(self.weight_views.weights)}
-        if len(numbers) != len(weights) or not all(id(weight) in numbers for weight in weights):
+        # If one is not dense, each part that reads it has a weight of its own.
+        if len(self.weight_views.weights) != len(weights) or not all(map(is_dense, weights)):
             raise NotImplementedError(
                 f"{owner}: weights that are trained over ranks must be dense tensors, got one "
                 "with gaps or repeated elements; train the tensor that it is made of"

@@ -27,6 +27,8 @@ class Meeting:
     """Numbers that are sent with the mark; 0 if the mark is sent before them."""
     dtype: torch.dtype
     device: torch.device
+    is_ordered: bool = False
+    """Whether it is summed in the order of the ranks."""
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from linops_core.siblings import real_parts
+from linops_core.siblings import at_least_single, real_parts
 
 from .._private_torch import outside_of_modes
 from ._marks import Meeting, Order, OrderError, differing, mark_of
@@ -81,18 +81,23 @@ class Transport:
             ) from error
 
     def sum(self, x: Tensor, dims: Sequence[str], owner: str, what: str) -> Tensor:
-        """Return the sum over the ranks along some dimensions of the mesh, in the memory of x."""
+        """Return the sum over the ranks along some dimensions of the mesh, in the memory of x.
+
+        Half precision is added in single precision, as on one device and in tiles. Such a sum is
+        ordered, so that what is sent remains in half precision.
+        """
         if self.mesh.size(dims) == 1 or not x.numel():
             return x
         x = x.resolve_conj().resolve_neg().contiguous()
         flat = real_parts(x).view(-1)
-        kind = "ordered sum" if self.ordered else "sum"
+        ordered = self.ordered or at_least_single(flat.dtype) != flat.dtype
+        kind = "ordered sum" if ordered else "sum"
         rides = flat.nbytes <= MARK_RIDES
 
         def send(group: dist.ProcessGroup) -> None:
             mark = mark_of(step, flat.dtype, flat.device)
             marked = torch.cat([flat, mark]) if rides else flat
-            _add(marked, group, self.ordered)
+            _add(marked, group, ordered)
             if rides:
                 data, marks = marked.split([len(flat), len(mark)])
                 self.order.check_marks(marks, mark, group, step, owner)
@@ -100,7 +105,7 @@ class Transport:
 
         step = f"{self.order.step_name(owner, what)}: {kind} of {len(flat)} numbers of {flat.dtype}"
         if rides and self.order.met is None:
-            self.order.met = Meeting(tuple(dims), len(flat), flat.dtype, flat.device)
+            self.order.met = Meeting(tuple(dims), len(flat), flat.dtype, flat.device, ordered)
         self.collective(send, flat, kind, dims, owner, what, step if not rides else None)
         return x
 
@@ -204,7 +209,7 @@ class Transport:
         group = self.mesh.groups[meeting.dims]
         mark = mark_of(step, meeting.dtype, meeting.device)
         marks = torch.cat([mark.new_zeros(meeting.n_numbers), mark])
-        _add(marks, group, self.ordered and meeting.n_numbers > 0)
+        _add(marks, group, meeting.is_ordered)
         self.order.check_marks(marks[meeting.n_numbers :], mark, group, step + reason, owner)
 
     def all_gather(self, value: T, owner: str, what: str) -> list[T]:
@@ -259,7 +264,7 @@ class Transport:
 
 
 def _add(flat: Tensor, group: dist.ProcessGroup, ordered: bool) -> None:
-    """Sum over the ranks, in their order: each rank sums a part and sends it to all."""
+    """Sum over the ranks; in their order, if so: each rank sums a part and sends it to all."""
     if not ordered:
         dist.all_reduce(flat, group=group)
         return
@@ -269,7 +274,8 @@ def _add(flat: Tensor, group: dist.ProcessGroup, ordered: bool) -> None:
     others = torch.empty_like(mine)
     dist.all_to_all_single(others, mine, group=group)
     total, *rest = others.split(size)
+    total = total.to(at_least_single(total.dtype))
     for part in rest:
         total += part
-    dist.all_gather_single(mine, total.contiguous(), group=group)
+    dist.all_gather_single(mine, total.to(mine.dtype).contiguous(), group=group)
     flat.copy_(mine[: len(flat)])

@@ -133,7 +133,7 @@ def _cut(
     """
     if not specs:
         pair = None if device.device == base.device else DevicePair(device, base)
-        return Tiles(linop.shape, [Part(linop, {}, pair)], {})
+        return Tiles.of(linop, pair)
     spec, *others = specs
     has = {dim: dim in linop.dims or dim not in elsewhere for dim in spec.batch_sizes}
     batch_sizes = {dim: size for dim, size in spec.batch_sizes.items() if has[dim]}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
+from linops_core.siblings import at_least_single
 from linops_split.siblings import GradientSums, WeightViews
 from memmap import tensor_memory_span
 
@@ -40,7 +41,8 @@ class DeviceGradientSums(GradientSums):
             return
         if number not in self._views:
             group = self._group_of[number]
-            total = gradient.new_zeros(_length(self.weight_views, group))
+            dtype = at_least_single(gradient.dtype)
+            total = gradient.new_zeros(_length(self.weight_views, group), dtype=dtype)
             self.totals.append((group, total))
             views = views_of_group(self.weight_views, group, total)
             self._views.update(zip(group, views, strict=True))
@@ -92,14 +94,15 @@ def gradients_at_weights(
     under_way = deque[tuple[list[int], Transfer]]()
     for group, total in totals:
         first = weight_views.views[group[0]]
+        weight = weight_views.weights[first.weight_number]
         home, device = weight_views.layouts[first.weight_number].device, total.device
         ends = streams_on(device, peer=home), streams_on(home, peer=device)
         if len(under_way) == _N_UNDER_WAY:
             _land(result, *under_way.popleft())
-        under_way.append((group, issue(total, *ends)))
+        under_way.append((group, issue(total.to(weight.dtype), *ends)))
     for group, transfer in under_way:
         _land(result, group, transfer)
-    return result.whole
+    return result.in_dtypes()
 
 
 def _land(result: GradientSums, group: list[int], transfer: Transfer) -> None:

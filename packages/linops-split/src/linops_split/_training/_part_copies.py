@@ -111,7 +111,7 @@ class PartCopies:
         for sums_of_part in sums:
             for root, gradient in sums_of_part.whole.items():
                 total.add_whole(root, gradient)
-        return total.whole
+        return total.in_dtypes()
 
     def _tensors(self) -> list[Tensor]:
         return [copy for read in self._read for *_, copy in read] + self.weight_views.weights

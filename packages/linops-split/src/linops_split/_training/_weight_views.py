@@ -25,11 +25,10 @@ class WeightLayout:
     shape: torch.Size
     stride: tuple[int, ...]
 
-    def empty_like(self, tensor: Tensor) -> Tensor:
-        """Return memory with the layout of the weight and the dtype and device of a tensor."""
-        return torch.empty_strided(
-            self.shape, self.stride, dtype=tensor.dtype, device=tensor.device
-        )
+    def empty_like(self, tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Return memory with the layout of the weight and the device and dtype of a tensor."""
+        dtype = tensor.dtype if dtype is None else dtype
+        return torch.empty_strided(self.shape, self.stride, dtype=dtype, device=tensor.device)
 
     def laid_out(self, tensor: Tensor) -> Tensor:
         """Return a tensor that has the shape of the weight, with the strides of the weight too."""
