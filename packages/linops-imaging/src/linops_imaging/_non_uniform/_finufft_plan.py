@@ -214,17 +214,3 @@ class PlanPair:
                 plan.setpts(*self._angles)
                 self._executes[is_back] = plan.execute
         return self._executes[is_back]
-
-
-def adjoint_at(locs: Tensor, sizes: tuple[int, ...], tol: float) -> Callable[[Tensor], Tensor]:
-    """Return the adjoint NUFFT of values (B, P) at locations (P, D), all in double precision."""
-    pair = PlanPair(locs, sizes, 1, fastest_plan_precision(tol, sizes, torch.complex128))
-
-    def adjoint(values: Tensor) -> Tensor:
-        images = values.new_zeros(len(values), *sizes)
-        if len(locs):
-            for one, image in zip(values.split(1), images.split(1), strict=True):
-                pair.apply(one, image, is_back=True)
-        return images.mul_(1 / math.sqrt(math.prod(sizes)))
-
-    return adjoint
