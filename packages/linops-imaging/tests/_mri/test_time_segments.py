@@ -214,11 +214,20 @@ def test_coils_behind_the_samples_are_not_taken_for_times(n_coils: int | None) -
     if n_coils:
         maps = random(n_coils, *SIZES)
         F = F @ Dense(maps, ("C", "X", "Y"), ("X", "Y"), ("X", "Y", "C"))
-    message = r"TimeSegments: time_dims must be the dimensions with the sizes \(5,\) among"
-    with pytest.raises(ValueError, match=message):
-        TimeSegments(F, FIELD, TIMES, field_dims=("X", "Y"))
-    A = TimeSegments(F, FIELD, TIMES, field_dims=("X", "Y"), time_dims=("R",))
+        message = r"TimeSegments: time_dims must be the dimensions with the sizes \(5,\) among"
+        with pytest.raises(ValueError, match=message):
+            TimeSegments(F, FIELD, TIMES)
+    A = TimeSegments(F, FIELD, TIMES, time_dims=("R",) if n_coils else None)
     assert A.oshape == ("R", "C") and A.size("R") == 5
-    if not n_coils:  # as for times, the last dimensions are no default for the field
-        with pytest.raises(ValueError, match=r"field_dims must be the .* \(4, 3\) among"):
-            TimeSegments(F, FIELD, TIMES, time_dims=("R",))
+
+
+@pytest.mark.parametrize("shape", [("X", "Y", "C"), ("X", "C", "Y"), ("C", "X", "Y")])
+def test_coils_at_any_place_are_not_taken_for_pixels(shape: tuple[str, ...]) -> None:
+    lengths = {"X": 4, "Y": 3, "C": 3}  # as many coils as columns
+    field, times = uniform(4, 3), 0.01 * uniform(4, 3, seed=1)
+    x = random(*[lengths[dim] for dim in shape])
+    at, usual = ("C", "X", "Y"), FFT(2, centered=True)
+    expected = TimeSegments(usual, field, times)(x.permute([shape.index(dim) for dim in at]))
+    A = TimeSegments(FFT(dims=("X", "Y"), shape=shape, to=("K", "L"), centered=True), field, times)
+    order = [at.index(dim) for dim in shape]
+    torch.testing.assert_close(A(x), expected.permute(order))

@@ -507,3 +507,13 @@ def test_cufinufft_gives_the_matrix_of_the_exact_sum(sizes: tuple[int, ...]) -> 
     single = NUFFT(locs.cuda().float(), sizes, ("K",), batch_shape=("C",), method="finufft")
     result = single(x.cuda().to(torch.complex64)).cpu()
     torch.testing.assert_close(result, forward.to(torch.complex64), atol=1e-4, rtol=0)
+
+
+def test_one_converted_image_is_in_memory_at_a_time(
+    allocated: Callable[[Callable[[], object]], int], one_thread: None
+) -> None:
+    locs = 8 * torch.rand(20_000, 3, generator=torch.Generator().manual_seed(0)) - 4
+    A = NUFFT(locs, (8, 8, 8), ("K",), batch_shape=("C",), tol=1e-6, method="finufft")
+    x = torch.ones(4, 8, 8, 8, dtype=torch.complex64)  # the plan is in double precision
+    results, one = 4 * 8 * len(locs), 16 * (len(locs) + 8**3)
+    assert results + one <= allocated(lambda: A(x)) < results + 1.2 * one

@@ -1,16 +1,20 @@
 """Which method NUFFT takes."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from linops_core import Interpolate
-from linops_imaging import NUFFT
-from linops_imaging._non_uniform import _finufft, _nufft
+from linops_imaging import NUFFT, toeplitz_kernel
+from linops_imaging._non_uniform import _finufft
 from linops_imaging._non_uniform._gridded import ByInterpolation
 from linops_imaging._non_uniform._method import Wanted
+from linops_imaging._non_uniform._methods import METHODS
+from linops_imaging._non_uniform._toeplitz import Phases
 
 pytest.importorskip("finufft")
 
@@ -82,9 +86,16 @@ def test_a_further_method_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch
         def note(self, interpolate: Interpolate) -> str:
             return self.name
 
-    monkeypatch.setattr(_nufft, "METHODS", {**_nufft.METHODS, "mine": Mine()})
+        def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+            kernels.append(wanted.sizes)
+            return super().adjoint(wanted)
+
+    kernels: list[tuple[int, ...]] = []
+    monkeypatch.setitem(METHODS, "mine", Mine())
     assert method_of(64, 64) == method_of(64, 64, method="mine") == "mine"
     assert method_of(64, 64, tol=None, width=5.0) == "table"
+    toeplitz_kernel(NUFFT(torch.zeros(5, 1), (8,), ("K",)))
+    assert kernels == [(8,)]
     with pytest.raises(ValueError, match='method="mine" must be given without oversamp and width'):
         method_of(64, 64, method="mine", tol=None, width=5.0)
     with pytest.raises(ValueError, match=r"method must be one of .*'mine'.*, got 'yours'"):

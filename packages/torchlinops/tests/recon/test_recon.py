@@ -421,3 +421,16 @@ def test_weights_of_penalties_are_numbers(name: str) -> None:
     arguments: Any = {"kspace": random("C", "Kx", "Ky"), "dims": ("C", "Kx", "Ky"), "weight": "b"}
     with pytest.raises(TypeError, match=f"{name}: weight must be a real number, got 'b'"):
         getattr(recon, name)(**arguments)
+
+
+@pytest.mark.parametrize("is_of_maps", [False, True])
+def test_a_batch_of_vmap_is_refused_by_name(is_of_maps: bool) -> None:
+    kspace, maps = random("B", "C", "Kx", "Ky"), random("C", "Kx", "Ky")
+
+    def solved(x: Tensor) -> Tensor:
+        arrays = (kspace[0], x) if is_of_maps else (x, maps)
+        return recon.sense(arrays[0], ("C", "Kx", "Ky"), arrays[1])
+
+    name = "maps" if is_of_maps else "kspace"
+    with pytest.raises(ValueError, match=f"sense: {name} must have values .*, got a batch of vmap"):
+        torch.func.vmap(solved)(kspace)

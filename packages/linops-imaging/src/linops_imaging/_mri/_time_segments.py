@@ -71,8 +71,9 @@ class TimeSegments(Wrapper):
     r2_star : Tensor, optional
         R in 1 / s, real, of the shape of the field map; 0 by default.
     field_dims, time_dims : sequence of dimensions, optional
-        Of the field map, and of the times; by default the last dimensions of the input and of the
-        output of the transform. Give them if others are known to have these sizes.
+        Of the field map, and of the times; by default the dimensions that only the input or only
+        the output of the transform has, if there are as many, or else the last ones of the input
+        and of the output. Give them if others are known to have these sizes.
     segment_dim : dimension
         Name of the dimension of the segments, which is only inside.
 
@@ -271,8 +272,12 @@ def _dims(
     of_side: Side,
 ) -> tuple[NamedDimension, ...]:
     """Return the dimensions of a map, which must be different ones of a side of the transform."""
-    side = transform.ishape if of_side == "input" else transform.oshape
-    result = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
+    side, other = transform.ishape, transform.oshape
+    if of_side == "output":
+        side, other = other, side
+    changed = tuple([dim for dim in side if dim not in other])
+    usual = changed if len(changed) == values.ndim else side[len(side) - values.ndim :]
+    result = usual if dims is None else as_dims(dims)
     is_fine = len({*result}) == values.ndim and {*result} <= {*side} - {ELLIPSES}
     if not is_fine or not values.ndim:
         raise ValueError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from linops_core import Interpolate, NamedLinop
@@ -16,10 +18,18 @@ from ._finufft_function import (
     non_uniform_transform,
     transform_of_plain_tensors,
 )
-from ._finufft_plan import LIBRARIES, PlanPair, is_installed, least_tol, library_for
+from ._finufft_plan import (
+    LIBRARIES,
+    PlanPair,
+    fastest_plan_precision,
+    is_installed,
+    least_tol,
+    library_for,
+)
 from ._kaiser_bessel import check_tol
 from ._kept_by_content import KeptByContent, Key, may_be_kept, view_key
 from ._method import Method, Wanted
+from ._toeplitz import Phases
 
 
 class FinufftTransform(Interpolate):
@@ -101,3 +111,21 @@ class ByFinufft(Method):
         """Return the operator if there is a library for the device."""
         can_run = wanted.is_asked or is_installed(wanted.locs.device.type)
         return FinufftTransform(wanted) if can_run else None
+
+    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+        """Return the adjoint, in double precision, if there is a library for the device."""
+        if not is_installed(wanted.locs.device.type):
+            return None
+        locs, sizes = wanted.locs, wanted.sizes
+        way = fastest_plan_precision(wanted.tol, sizes, torch.complex128)
+        pair = PlanPair(locs, sizes, 1, way)
+
+        def images(phases: Phases) -> Tensor:
+            values = phases.at(slice(None))
+            result = values.new_zeros(len(values), *sizes)
+            if len(locs):
+                for one, image in zip(values.split(1), result.split(1), strict=True):
+                    pair.apply(one, image, is_back=True)
+            return result.mul_(1 / math.sqrt(math.prod(sizes)))
+
+        return images

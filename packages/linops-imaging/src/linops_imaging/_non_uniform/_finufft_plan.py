@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from linops_core.siblings import FakeTensor, dtype_of_sums
+from linops_core.siblings import FakeTensor, dtype_of_sums, steps_that_differ
 
 from .._extras import optional_module
 from ._kaiser_bessel import check_tol
@@ -159,24 +159,27 @@ class PlanPair:
     def apply(self, x: Tensor, into: Tensor, *, is_back: bool) -> None:
         """Write the transforms of x, (B, ...), into ``into``; B must be a multiple of n."""
         with self._lock:
-            if self._is_fake:
-                padded = math.prod([math.ceil(self._way.upsampling * n) for n in self._sizes])
-                n_grids = min(self._n, torch.get_num_threads() if x.is_cpu else 8)
-                x.new_empty(n_grids, padded, dtype=self._way.dtype)
-                return
-            execute, is_cpu = self._execute(is_back), self._device.type == "cpu"
-            for some, result in zip(x.split(self._n), into.split(self._n), strict=True):
+            steps = zip(x.split(self._n), into.split(self._n), strict=True)
+            for some, result in steps_that_differ(x, steps, lambda step: step[0].shape):
                 if self._n == 1:
                     some, result = some[0], result[0]
-                data, out = self._converted(some), self._converted(result)
-                if is_cpu:
-                    execute(data.numpy(), out=out.numpy())
-                else:
-                    execute(data, out)
-                if out is not result:
-                    result.copy_(out)
+                self._apply_plan(some, result, is_back=is_back)
             if self._lost is not None:
                 into.masked_fill_(self._lost.any() if is_back else self._lost, math.nan)
+
+    def _apply_plan(self, x: Tensor, into: Tensor, *, is_back: bool) -> None:
+        """Write the transforms of n images into ``into``."""
+        data, out = self._converted(x), self._converted(into)
+        if self._is_fake:
+            padded = math.prod([math.ceil(self._way.upsampling * n) for n in self._sizes])
+            n_grids = min(self._n, torch.get_num_threads() if x.is_cpu else 8)
+            x.new_empty(n_grids, padded, dtype=self._way.dtype)
+        elif self._device.type == "cpu":
+            self._execute(is_back)(data.numpy(), out=out.numpy())
+        else:
+            self._execute(is_back)(data, out)
+        if out is not into:
+            into.copy_(out)
 
     def _is_crowded(self) -> bool:
         parts = self._angles[0].split(2**20)
@@ -214,17 +217,3 @@ class PlanPair:
                 plan.setpts(*self._angles)
                 self._executes[is_back] = plan.execute
         return self._executes[is_back]
-
-
-def adjoint_at(locs: Tensor, sizes: tuple[int, ...], tol: float) -> Callable[[Tensor], Tensor]:
-    """Return the adjoint NUFFT of values (B, P) at locations (P, D), all in double precision."""
-    pair = PlanPair(locs, sizes, 1, fastest_plan_precision(tol, sizes, torch.complex128))
-
-    def adjoint(values: Tensor) -> Tensor:
-        images = values.new_zeros(len(values), *sizes)
-        if len(locs):
-            for one, image in zip(values.split(1), images.split(1), strict=True):
-                pair.apply(one, image, is_back=True)
-        return images.mul_(1 / math.sqrt(math.prod(sizes)))
-
-    return adjoint

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import torch
+import math
+from collections.abc import Callable
+from typing import cast
 
-from linops_core import Interpolate, NamedLinop
+import torch
+from torch import Tensor
+
+from linops_core import Chain, Interpolate, NamedLinop
 
 from ._kaiser_bessel import LEAST_OF_SINGLE, Gridding, fastest_gridding
 from ._method import Method, Wanted, interpolate_of
 from ._oversampled_fft import OversampledFFT
+from ._toeplitz import Phases
+
+# Points that are gridded at a time for a kernel, at least: their weights are in memory.
+_POINTS = 2**12
 
 
 class ByInterpolation(Method):
@@ -23,6 +32,27 @@ class ByInterpolation(Method):
     def make(self, wanted: Wanted) -> NamedLinop | None:
         """Return the operator; if not asked for, it keeps weights along each axis that fit."""
         return gridded_transform(wanted._replace(table_budget=0) if wanted.is_asked else wanted)
+
+    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+        """Return the adjoint, which grids some points at a time."""
+        locs = wanted.locs
+        dtype = torch.complex128 if self.needs_double(wanted) else torch.complex64
+        # Adding up grids then takes less than gridding, and points less memory than the grid.
+        step = max(_POINTS, math.prod(_gridding(wanted).padded) // 64)
+
+        def images(phases: Phases) -> Tensor:
+            total: Tensor | None = None
+            for start in range(0, max(1, len(locs)), step):  # also without points
+                points = slice(start, start + step)
+                some = gridded_transform(wanted._replace(locs=locs[points]))
+                fourier, interpolate = cast(Chain, some).linops
+                part = interpolate.H(phases.at(points).to(dtype))
+                total = part if total is None else total.add_(part)
+                del part  # before the next one is made
+            assert total is not None
+            return fourier.H(total)
+
+        return images
 
     def needs_double(self, wanted: Wanted) -> bool:
         """Return whether the fastest way that keeps ``tol`` is one in double precision."""
@@ -49,6 +79,10 @@ class ByTable(ByInterpolation):
         """Return a place before or behind finufft."""
         is_fast = len(wanted.sizes) < 3 and wanted.is_for_coils and wanted.tol >= LEAST_OF_SINGLE
         return 0 if is_fast or wanted.locs.device.type != "cpu" else 2
+
+    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+        """Return None: few images share the locations of a kernel."""
+        return None
 
     def make(self, wanted: Wanted) -> NamedLinop | None:
         """Return the operator if there is a table; without locations none is needed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from linops_core import GridNames, Interpolate, NamedLinop
 from nameddim import NamedDimension
 
 from ._kaiser_bessel import Gridding
+from ._toeplitz import Phases
 
 
 class Wanted(NamedTuple):
@@ -54,6 +56,13 @@ class Method(ABC):
 
         If it cannot run here, raise an error if it ``is_asked``, and return None otherwise.
         """
+
+    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+        """Return the adjoint for kernels of ToeplitzNormal, or None if others compute these.
+
+        It maps :class:`Phases` of the locations to images (B, N...).
+        """
+        return None
 
     def needs_double(self, wanted: Wanted) -> bool:
         """Return whether its operator must get data in double precision to keep ``tol``."""

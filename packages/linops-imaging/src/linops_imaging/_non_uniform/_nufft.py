@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
 from typing import cast
@@ -27,21 +27,12 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from .._checks import sizes_of_grid
 from .._some_at_a_time import applied_in_pieces
-from ._finufft import ByFinufft
-from ._gridded import ByInterpolation, ByTable
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding
 from ._locations import check_locations
-from ._method import Method, Wanted, interpolate_of
+from ._method import Wanted, interpolate_of
+from ._methods import METHODS, made
 from ._names import names_of_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
-
-METHODS: Mapping[str, Method] = {
-    method.name: method for method in (ByTable(), ByInterpolation(), ByFinufft())
-}
-"""All methods. A further one, by another library say, is one more line.
-
-The kernels of ToeplitzNormal have their own choice: finufft where it is installed, else gridding.
-"""
 
 # The default of tol.
 _TOL = 1e-3
@@ -209,7 +200,7 @@ class NUFFT(Wrapper):
         is_for_coils = not toeplitz and not {*names.batch} <= {ELLIPSES, *points}
         tol = _TOL if tol is None else check_real("NUFFT", "tol", tol, above=0)
         wanted = Wanted(locs, sizes, tol, given, points, names, table_budget, is_for_coils)
-        way, operand = _made(method, wanted)
+        way, operand = made(method, wanted)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
         self.grid_size, self.toeplitz, self._error = sizes, toeplitz, tol
         self._method, self._needs_double = way.name, way.needs_double(wanted)
@@ -328,15 +319,3 @@ method_of.register(NUFFT)(attrgetter("method"))
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
     """Return the axes among ``ndim`` that are not in ``axes``."""
     return sorted({*range(ndim)} - {axis % ndim for axis in axes})
-
-
-def _made(name: str, wanted: Wanted) -> tuple[Method, NamedLinop]:
-    """Return a method and its operator; of "auto", the first in the order that can run here."""
-    if name == "auto":
-        wanted = wanted._replace(is_asked=False)
-        methods = [m for m in METHODS.values() if not (wanted.given and m.goes_by_tol)]
-        methods.sort(key=lambda method: method.rank(wanted))
-    else:
-        methods = [METHODS[name]]
-    tried = ((method, method.make(wanted)) for method in methods)
-    return next((method, operand) for method, operand in tried if operand is not None)

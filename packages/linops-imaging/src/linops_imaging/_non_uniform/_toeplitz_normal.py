@@ -11,20 +11,15 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from linops_core import Chain, Dense, GridNames, NamedLinop, Wrapper, linear_function
+from linops_core import Dense, GridNames, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import Kept, acts_as, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
-from ._finufft_plan import adjoint_at, is_installed
-from ._gridded import gridded_transform
-from ._kaiser_bessel import fastest_gridding
 from ._kept_by_content import Key, may_be_kept, view_key
 from ._method import Wanted
+from ._methods import adjoint_for_kernels
 from ._normal_factors import NormalFactors
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
-
-# Points that are gridded at a time for a kernel, at least: their weights are in memory.
-_POINTS = 2**12
 
 
 class ToeplitzNormal(Wrapper):
@@ -229,33 +224,14 @@ class _Frame:
     @cached_property
     def _adjoint(self) -> tuple[Tensor, Callable[[Phases], Tensor]]:
         """The locations, and the adjoint NUFFT of values there."""
-        sizes, dtype = self._sizes, self._dtype
+        sizes = self._sizes
         grid_size = torch.tensor(sizes, dtype=torch.float64, device=self._locs.device)
         at = self._locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
-        tol = 1e-11 if dtype == torch.float64 else 2e-5
-        of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
+        tol = 1e-11 if self._dtype == torch.float64 else 2e-5
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
         names = GridNames((ND("B"), *image), image, grid)
-        wanted = Wanted(at, sizes, tol, None, (ND("P"),), names)
-        # Adding up grids then takes less than gridding, and points less memory than the grid.
-        step = max(_POINTS, math.prod(fastest_gridding(tol, sizes).padded) // 64)
-
-        def adjoint(phases: Phases) -> Tensor:
-            if of_values is not None:
-                return of_values(phases.at(slice(None)))
-            total: Tensor | None = None
-            for start in range(0, max(1, len(at)), step):  # also without points
-                points = slice(start, start + step)
-                some = gridded_transform(wanted._replace(locs=at[points]))
-                fourier, interpolate = cast(Chain, some).linops
-                part = interpolate.H(phases.at(points).to(dtype.to_complex()))
-                total = part if total is None else total.add_(part)
-                del part  # before the next one is made
-            assert total is not None
-            return fourier.H(total)
-
-        return at, adjoint
+        return at, adjoint_for_kernels(Wanted(at, sizes, tol, None, (ND("P"),), names))
 
 
 def check_device(name: str, x: Tensor, locs: Tensor) -> None:

@@ -33,8 +33,9 @@ one solver. Copy it if you need something else. These rules hold for all of them
   shows a progress bar, and ``callback``, such as a :class:`~linops_solvers.Record`, gets each step
   and its objective.
 - TypeError: ``kspace`` is not complex, or an argument has a wrong type. ValueError: names, shapes
-  or sizes do not fit, coil maps cannot be made, or a number is out of range. ArithmeticError:
-  ``kspace`` has NaN or infinity where ``weights`` are not zero.
+  or sizes do not fit, coil maps cannot be made, a number is out of range, or an array is a batch of
+  ``torch.func.vmap``. ArithmeticError: ``kspace`` has NaN or infinity where ``weights`` are not
+  zero.
 """
 
 from ._low_rank_plus_sparse import LowRankPlusSparse as LowRankPlusSparse

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core.siblings import as_tensor, real_parts
+from linops_split.siblings import is_batch
 from nameddim import NamedDimension
 
 Array: TypeAlias = Tensor | np.ndarray[Any, Any]
@@ -25,6 +26,11 @@ def tensor_of(owner: str, name: str, array: object, device: torch.device | None 
     if not isinstance(array, Tensor):
         kind = array.dtype if isinstance(array, np.ndarray) else type(array)
         raise TypeError(f"{owner}: {name} must be a tensor or a NumPy array, got {kind}")
+    if is_batch(array):
+        raise ValueError(
+            f"{owner}: {name} must have values that can be read, got a batch of vmap; name its "
+            "axis in dims, as B in ('B', 'C', 'Kx', 'Ky')"
+        )
     return array.to(device)
 
 
