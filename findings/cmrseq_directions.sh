@@ -28,7 +28,9 @@ for degrees in (0, 30, 90):
     found = cmrseq.utils.mps_to_xyz(readout, normal, direction)[0]
     back = cmrseq.utils.xyz_to_mps(readout, normal, direction)[0]
     matrix = cmrseq.OMatrix(Quantity(0, "m"), normal.copy(), direction.copy(), system).tmatrix
-    print(f"readout {direction.round(3)}: mps_to_xyz {found.round(3)}, OMatrix {matrix[:3, 0].round(3)}")
+    print(
+        f"readout {direction.round(3)}: mps_to_xyz {found.round(3)}, OMatrix {matrix[:3, 0].round(3)}"
+    )
     assert np.allclose(matrix[:3, 0], direction)
     assert np.allclose(found, direction * [1, -1, 1]), "the behaviour has changed"
     assert np.allclose(back, direction), "the behaviour has changed"

@@ -23,7 +23,7 @@ from dipy.reconst.dti import TensorModel
 print("DIPY", version("dipy"))
 fibre = np.array([2.0, 1, 0]) / np.sqrt(5)  # right and anterior
 tensor = 3e-4 * np.eye(3) + 1.4e-3 * np.outer(fibre, fibre)  # mm^2 / s
-patient = np.random.default_rng(0).standard_normal((20, 3))  # directions as they were in the scanner
+patient = np.random.default_rng(0).standard_normal((20, 3))  # directions in the scanner
 patient /= np.linalg.norm(patient, axis=1, keepdims=True)
 signal = np.exp(-1000 * np.einsum("ni,ij,nj->n", patient, tensor, patient))
 image = np.broadcast_to(np.append(1, signal), (2, 2, 2, 21)).astype(np.float32)

@@ -59,6 +59,8 @@ layer = DCPM(*operators).double()
 arguments = values["image"], values["k-space"], mask, values["maps"]
 whole = layer(arguments)
 small = layer((1e-7 * arguments[0], 1e-7 * arguments[1], *arguments[2:]))
-print("of data scaled by 1e-7, the norm is", float(small.norm() / whole.norm()), "times that of all")
+print(
+    "of data scaled by 1e-7, the norm is", float(small.norm() / whole.norm()), "times that of all"
+)
 assert small.norm() == 0 and whole.norm() > 1, "the behaviour has changed"
 PYTHON

@@ -35,10 +35,17 @@ for k in range(3):
     data = pydicom.Dataset()
     data.file_meta = pydicom.dataset.FileMetaDataset()
     data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    data.SOPClassUID, data.SOPInstanceUID, data.SeriesInstanceUID = MRImageStorage, generate_uid(), series
+    data.SOPClassUID, data.SOPInstanceUID, data.SeriesInstanceUID = (
+        MRImageStorage,
+        generate_uid(),
+        series,
+    )
     data.Modality, data.InstanceNumber = "MR", k + 1
     data.Rows, data.Columns, data.PixelSpacing = 4, 5, [2, 1.5]  # between rows, between columns
-    data.ImageOrientationPatient, data.ImagePositionPatient = [1, 0, 0, 0, 1, 0], [10, 20, 30 + 3 * k]
+    data.ImageOrientationPatient, data.ImagePositionPatient = (
+        [1, 0, 0, 0, 1, 0],
+        [10, 20, 30 + 3 * k],
+    )
     data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
     data.BitsAllocated = data.BitsStored = 16
     data.HighBit, data.PixelRepresentation = 15, 0

@@ -20,7 +20,7 @@ from suspect.processing.phase import mag_real
 print("suspect", version("suspect"))
 t = np.arange(1000) * 1e-3
 decay = np.exp(-5 * t)
-# a line at 100 Hz with a phase of -0.5, and higher ones elsewhere, whose phases are on no line with it
+# a line at 100 Hz with a phase of -0.5, and higher ones with phases that no two orders fit
 lines = ((1, 100, -0.5), (3, -150, 1), (3, -300, -1))
 signal = sum(height * np.exp(2j * np.pi * f * t + 1j * phase) for height, f, phase in lines)
 data = suspect.MRSData(decay * signal, 1e-3, 123.0)

@@ -30,6 +30,8 @@ for factor, expected in ((2, -0.5), (3, 0), (4, -0.5), (5, 0)):
     # a ramp that moves by s is row - s, and linear interpolation keeps it
     ramp = float((row - seen[0])[inside].mean())
     middle = float((row * seen[1]).sum() / seen[1].sum()) - 30
-    print(f"factor {factor}: a ramp moves by {ramp:.3f} voxels, the middle of a blob by {middle:.3f}")
+    print(
+        f"factor {factor}: a ramp moves by {ramp:.3f} voxels, the middle of a blob by {middle:.3f}"
+    )
     assert np.allclose([ramp, middle], expected, atol=2e-3), "the behaviour has changed"
 PYTHON
