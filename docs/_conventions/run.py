@@ -17,6 +17,7 @@ import rarely_met  # noqa: F401  # isort: skip
 import optics  # noqa: F401  # isort: skip
 import image_tools  # noqa: F401  # isort: skip
 import other_fields  # noqa: F401  # isort: skip
+import less_known  # noqa: F401  # isort: skip
 from table import main
 
 main()
