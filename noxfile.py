@@ -196,6 +196,7 @@ def conventions(session: nox.Session) -> None:
     others += ["poppy", "svmbir"]
     others += ["mrcfile", "netcdf4", "nmrglue"]
     others += ["aotools", "hotopy", "mpol", "pyfar", "pytomography"]
+    others += ["hcipy", "pyholoscope", "torchtomo"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 

@@ -18,6 +18,7 @@ import optics  # noqa: F401  # isort: skip
 import image_tools  # noqa: F401  # isort: skip
 import other_fields  # noqa: F401  # isort: skip
 import geometry  # noqa: F401  # isort: skip
+import less_known  # noqa: F401  # isort: skip
 from table import main
 
 main()
