@@ -149,8 +149,8 @@ def assert_tiles_make_the_whole(
 
     Each tile is placed where ``split_linop`` says; the sum must be the operator. A tile must read
     and write no more than its supports. The operator that works tile by tile must return the same,
-    and so must its adjoint and its normal operator. All are applied to random vectors, which show
-    every difference of linear operators.
+    and so must its adjoint and its normal operator, with results of the same dtypes. All are
+    applied to random vectors, which show every difference of linear operators.
 
     Parameters
     ----------
@@ -196,6 +196,14 @@ def assert_tiles_make_the_whole(
     product = partial(inner, is_complex_linear=linop.is_complex_linear)
     _assert_close(product(x, batched.H(y)), product(whole, y), f"the adjoint of {where}")
     _assert_close(batched.N(x) + 0j, batched.H(whole) + 0j, f"the normal of {where}")
+    for name, ours, own, z in (
+        ("A", batched, linop, x.real),
+        ("A.H", batched.H, linop.H, y.real),
+        ("A.N", batched.N, linop.N, x.real),
+    ):
+        dtype, wanted = ours(z).dtype, own(z).dtype
+        if dtype != wanted:
+            raise AssertionError(f"{name} of {where}: the dtype must be {wanted}, got {dtype}")
 
 
 def _supports(tile: NamedLinop) -> Window:
