@@ -77,7 +77,7 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     Raises
     ------
     LawError
-        If a matrix, or the result of a function or its dtype, differs, a dimension is opaque without
+        If a matrix, or the result or dtype of a function, differs, a dimension is opaque without
         a known reason, or the operator is declared linear over the complex numbers and its matrix
         is not.
 
