@@ -16,7 +16,7 @@ from linops_core._base._sizes import input_lengths
 from linops_core.testing.strategies import Known, leaves
 from linops_core.testing.strategies._known import MADE, Leaf, named
 
-WAYS = st.sampled_from(["A", "H", "N"])
+WAYS: st.SearchStrategy[Literal["A", "H", "N"]] = st.sampled_from(["A", "H", "N"])
 
 
 def operator_and_input(known: Known, way: Literal["A", "H", "N"]) -> tuple[torch.nn.Module, Tensor]:
