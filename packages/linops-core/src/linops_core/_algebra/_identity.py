@@ -160,7 +160,7 @@ def knows_lengths(
 
 def as_complex_as(identity: Identity, linop: NamedLinop) -> NamedLinop:
     """Return an operator, with complex results if those of the identity are."""
-    if not identity._is_complex:
+    if not identity._is_complex or returns_complex(linop):
         return linop
     return rules.compose(linop, linked_copy(Identity(linop.oshape), None, _is_complex=True))
 
