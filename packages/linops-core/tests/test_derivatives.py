@@ -9,14 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.func import functional_call
+from torch.func import functional_call, vjp, vmap
 
 from linops_core import BlocksToArray, Diagonal, Interpolate
 from linops_core._base._sizes import input_lengths
 from linops_core.testing.strategies import Known, leaves
-from linops_core.testing.strategies._known import named
+from linops_core.testing.strategies._known import MADE, Leaf, named
 
-WAYS = st.sampled_from(["A", "H", "N"])
+WAYS: st.SearchStrategy[Literal["A", "H", "N"]] = st.sampled_from(["A", "H", "N"])
 
 
 def operator_and_input(known: Known, way: Literal["A", "H", "N"]) -> tuple[torch.nn.Module, Tensor]:
@@ -44,6 +44,18 @@ def check_batch(A: torch.nn.Module, x: Tensor) -> None:
     (batch,) = torch.autograd.grad(y, x, rows, is_grads_batched=True, retain_graph=True)
     for row, of_row in zip(rows, batch, strict=True):
         torch.testing.assert_close(torch.autograd.grad(y, x, row, retain_graph=True)[0], of_row)
+
+
+@pytest.mark.parametrize("leaf", MADE, ids=lambda leaf: leaf.__name__)
+@settings(max_examples=1 + settings().max_examples // 16)
+@given(st.data())
+def test_a_batch_of_lazy_conjugates_is_taken_back(leaf: Leaf, data: st.DataObject) -> None:
+    A, x = operator_and_input(data.draw(leaf()), data.draw(WAYS))
+    y, back = vjp(A, x.to(torch.complex128))[:2]
+    rows = torch.randn(2, *y.shape, dtype=y.dtype)
+    (batch,) = vmap(lambda row: back(row.conj()))(rows)
+    for row, of_row in zip(rows.conj().resolve_conj(), batch, strict=True):
+        torch.testing.assert_close(back(row)[0], of_row)
 
 
 LAZY: dict[str, Callable[[Tensor], Tensor]] = {

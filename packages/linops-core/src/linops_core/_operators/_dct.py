@@ -84,7 +84,9 @@ def _along(transform: Callable[[Tensor], Tensor], x: Tensor, axes: tuple[int, ..
     """Return x transformed along each of the axes; a complex x by its parts."""
     if x.is_complex():
         from_end = tuple([axis if axis < 0 else axis - x.ndim for axis in axes])
-        return torch.complex(*_along(transform, as_parts(x), from_end))
+        parts = _along(transform, as_parts(x), from_end)
+        # Not torch.complex, whose gradient vmap cannot take apart where it is a lazy conjugate.
+        return torch.view_as_complex(parts.movedim(0, -1).contiguous())
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
     if not x.numel():  # an empty batch; not every FFT library accepts one
         return x

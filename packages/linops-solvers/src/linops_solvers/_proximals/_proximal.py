@@ -12,7 +12,13 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_real, is_differentiated, is_integer, real_parts
+from linops_core.siblings import (
+    check_flags,
+    check_real,
+    is_differentiated,
+    is_integer,
+    real_parts,
+)
 
 from .._shared._checks import check_callable, check_like
 from .._shared._precision import applied_in_half, at_least_single, to_half
@@ -36,6 +42,9 @@ class ProximalMap:
     """The name in messages about its arguments; None if they are not checked."""
     value_in: Callable[[Tensor, Space], Tensor] | None = None
     """The function itself, of a vector in a space; None if it is not known."""
+
+    def __post_init__(self) -> None:
+        check_flags("ProximalMap", is_convex=self.is_convex)
 
     def __call__(self, z: Tensor, step: float) -> Tensor:
         """Apply the map; in single precision where z is in half precision."""

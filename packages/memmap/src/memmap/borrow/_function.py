@@ -45,9 +45,9 @@ class In:
     mutable: bool = False
 
     def __post_init__(self) -> None:
+        check_flags("In", borrow=self.borrow, mutable=self.mutable)
         if not isinstance(self.variable, Variable):
             raise TypeError(f"In: an input must be a variable, got {self.variable!r}")
-        check_flags("In", borrow=self.borrow, mutable=self.mutable)
         self.borrow |= self.mutable
 
 
@@ -75,9 +75,9 @@ class Out:
     borrow: bool = False
 
     def __post_init__(self) -> None:
+        check_flags("Out", borrow=self.borrow)
         if not isinstance(self.expression, Expression):
             raise TypeError(f"Out: an output must be an expression, got {self.expression!r}")
-        check_flags("Out", borrow=self.borrow)
 
 
 Input: TypeAlias = Variable | In
