@@ -501,3 +501,9 @@ def test_the_wavelet_must_be_known() -> None:
     kspace, maps = random("C", "Kx", "Ky"), random("C", "Kx", "Ky", seed=1)
     with pytest.raises(ValueError, match=r"^l1_wavelet: wavelet must be .*, got 'x'"):
         recon.l1_wavelet(kspace, ("C", "Kx", "Ky"), maps, wavelet="x")
+
+
+def test_total_variation_needs_pixels() -> None:
+    kspace, maps = random("C", "Kx", "Ky")[..., :0], random("C", "Kx", "Ky")[..., :0]
+    with pytest.raises(ValueError, match=r"^total_variation: sizes must be 2 positive integers"):
+        recon.total_variation(kspace, ("C", "Kx", "Ky"), maps)

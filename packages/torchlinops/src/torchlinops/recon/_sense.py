@@ -69,10 +69,11 @@ def sense(
     scan = scan_operator("sense", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory)
     A, y = scan.A, scan.y
     normal = A.N + ridge * Identity(A.ishape) if ridge else A.N
-    n_images = len(A.ishape) - len(scan.grid)
+    start = A.H(y)
+    images = start.shape[: -len(scan.grid)]
     x = conjugate_gradients(
-        *(normal, A.H(y), None, max_num_iters, tol, 0),
-        batch_dims=n_images,
+        *(normal, start, None, max_num_iters, tol, 0),
+        batch_dims=len(images) if images.numel() > 1 else 0,  # of one system, steps are faster
         progress=progress,
         callback=callback,
     )

@@ -117,7 +117,8 @@ def total_variation(
     )
     even, brightest = scan.balanced(scan.pixels)
     A, y = even.A, even.y
-    G = Gradient(scan.grid, scan.grid_size, boundary="replicate")
+    with in_name_of("total_variation"):
+        G = Gradient(scan.grid, scan.grid_size, boundary="replicate")
     penalty = group_soft_threshold(weight * brightest, dim=0)
     seen = A.H(y.detach())
     # The solution does not depend on rho; with this one, ADMM needs few steps.
