@@ -74,8 +74,14 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
         (lambda: radial_3d(2, 2, 4, dtype=torch.bool), TypeError, "radial_3d: dtype must be a"),
         (lambda: spiral_2d(2, 2, 4, dtype=torch.complex64), TypeError, "spiral_2d: dtype must be"),
         (lambda: radial_2d(1.0, 2, 4), TypeError, "radial_2d: n_spokes must be an integer"),  # type: ignore[arg-type]
-        (lambda: radial_2d(2, 2, 4, torch.zeros(3)), ValueError, r"of shape \(2,\), got \(3,\)"),
-        (lambda: radial_2d(2, 2, 4, [0, 1]), ValueError, r"of shape \(2,\), got <class 'list'>"),  # type: ignore[arg-type]
+        (
+            lambda: radial_2d(2, 2, 4, torch.zeros(3)),
+            ValueError,
+            r"shape \(2,\) of n_spokes, got \(3,",
+        ),
+        (lambda: radial_2d(2, 2, 4, [0, 1]), TypeError, "angles must be a tensor of real numbers"),  # type: ignore[arg-type]
+        (lambda: radial_2d(2, 2, 4, torch.tensor([0, 1])), TypeError, "of real numbers, got torch"),
+        (lambda: radial_2d(1, 2, 4, torch.tensor([True])), TypeError, "of real numbers, got torch"),
         (lambda: radial_2d(1, 2, 4, torch.tensor([math.nan])), ValueError, "angles must be finite"),
         (lambda: radial_2d(2, 2, (4, 4, 4)), ValueError, "must be 2 positive integers"),
         (lambda: radial_3d(2, 0, 4), ValueError, "radial_3d: n_readout must be at least 1"),

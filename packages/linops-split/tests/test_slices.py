@@ -55,8 +55,8 @@ def test_a_size_is_found_along_a_chain() -> None:
     [
         ({"C": 4}, r"Dense \(Nx\) -> \(C\): C must have size 3, got 4 in sizes"),
         ({"Q": 4}, r"the dimension to split must be one of \['C', 'Nx'\], got Q"),
-        ({"C": 0}, "the size of C must be a positive integer, got 0"),
-        ({"C": 3.0}, r"the size of C must be a positive integer, got 3\.0"),
+        ({"C": 0}, r"Dense \(Nx\) -> \(C\): C must have size 3, got 0 in sizes"),
+        ({"C": 3.0}, r"the size of C must be an integer, at least 0, got 3\.0"),
     ],
 )
 def test_a_size_that_is_wrong_is_refused(sizes: dict[str, int], message: str) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import FFT, Dense, Diagonal, Identity, NamedLinop, Sampling, SplitError
-from linops_split import split_linop, tile_grid, tile_lengths
+from linops_split import batch_linop, plan_batches, split_linop, tile_grid, tile_lengths
 from nameddim import ND, NamedShape
 
 
@@ -41,6 +41,21 @@ def test_the_axes_of_the_grid_have_the_order_of_the_batch_sizes() -> None:
 def test_there_are_as_many_tiles_as_are_needed(size: int, count: int) -> None:
     linops, ibatches, obatches = split_linop(matrix(), {"N": size})
     assert linops.shape == ibatches.shape == obatches.shape == (count,)
+
+
+def test_an_empty_dimension_is_one_empty_tile() -> None:
+    A = Dense(torch.rand(4, 0), ("M", "N"))
+    linops, ibatches, _ = split_linop(A, {"N": 2, "M": 3})
+    assert linops.shape == (1, 2) and ibatches[0, 0] == [slice(0, 0)]
+    # It may be one whose size the operator does not know.
+    F = FFT(1, batch_shape=("C", "B"))
+    x = torch.zeros(2, 0, 4, dtype=torch.complex64)
+    for batch_sizes in ({"B": 2}, {"B": 2, "C": 1}, {"C": 1}):
+        cut = batch_linop(F, batch_sizes, sizes={"B": 0, "C": 2})
+        assert cut(x).shape == cut.H(x).shape == cut.N(x).shape == x.shape
+        with pytest.raises(ValueError, match="B must have size 0, got 1"):
+            cut(torch.zeros(2, 1, 4, dtype=torch.complex64))
+    assert plan_batches(F, 2**10, like=x).peak == 0
 
 
 def test_no_batch_sizes_make_one_tile_the_operator_itself() -> None:
@@ -153,7 +168,6 @@ TWICE = Dense(torch.rand(5, 4), ("N", "M")) @ Dense(torch.rand(4, 5), ("M", "N")
         (matrix(), {"N": True}, "must be a positive integer, got True"),
         (matrix(), {"N": None}, "must be a positive integer, got None"),
         (Identity(("N",)), {"N": 2}, r"Identity \(N\) -> \(N\): the size of N must be known"),
-        (Dense(torch.rand(4, 0)), {"N": 2}, "N must not be empty, got size 0"),
     ],
 )
 def test_what_cannot_be_cut_is_refused(

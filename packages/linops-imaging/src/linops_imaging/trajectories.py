@@ -220,11 +220,7 @@ def radial_2d(
     sizes = sizes_of_grid("radial_2d", grid_size, 2)
     if angles is None:
         angles = golden_angles(n_spokes, dtype=torch.float64)
-    elif not isinstance(angles, Tensor) or angles.is_complex() or angles.shape != (n_spokes,):
-        came = tuple(angles.shape) if isinstance(angles, Tensor) else type(angles)
-        raise ValueError(
-            f"radial_2d: angles must be a real tensor of shape ({n_spokes},), got {came}"
-        )
+    check_real_tensor("radial_2d", "angles", angles, (n_spokes,), " of n_spokes")
     check_finite("radial_2d", "angles", angles)
     warn_of_degrees("radial_2d", angles, stacklevel=3)
     angles = angles.to(torch.float64)

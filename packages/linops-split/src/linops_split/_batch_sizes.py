@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from linops_core import NamedLinop, Role, SplitError
-from linops_core.siblings import is_size
+from linops_core.siblings import is_integer, is_size
 from nameddim import ND, NamedDimension
 
 Sizes: TypeAlias = Mapping[str, int] | Mapping[NamedDimension, int]
@@ -26,9 +26,9 @@ def slices_along(
     given = _by_dimension(linop, "sizes", {} if sizes is None else sizes)
     for dim, size in given.items():
         length = _size_of(linop, dim)
-        if not is_size(size):
+        if not is_integer(size, 0):
             raise SplitError(
-                f"{linop.signature}: the size of {dim} must be a positive integer, got {size!r}"
+                f"{linop.signature}: the size of {dim} must be an integer, at least 0, got {size!r}"
             )
         if length not in (None, size):
             raise SplitError(
@@ -64,10 +64,9 @@ def _slices(
             f"{linop.signature}: the size of {dim} must be known to split along it, but no tensor "
             f"of the operator has this dimension; give it, as in sizes={{'{dim}': 8}}"
         )
-    if size == 0:
-        raise SplitError(f"{linop.signature}: {dim} must not be empty, got size 0")
-    starts = range(0, int(size), int(batch_size))
-    return [slice(start, min(start + starts.step, starts.stop)) for start in starts]
+    end = int(size)
+    starts = range(0, end or 1, int(batch_size))  # an empty dimension has one empty tile
+    return [slice(start, min(start + starts.step, end)) for start in starts]
 
 
 def _size_of(linop: NamedLinop, dim: NamedDimension) -> int | None:

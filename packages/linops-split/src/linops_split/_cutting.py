@@ -42,8 +42,10 @@ def cut_into_parts(
     of_tiles = dict[int, Part]()
     of_pieces = {dim: along[-1].stop for dim, along in pieces.items()}
     windows = product(*pieces.values())
+    # One tile along a dimension needs no cut, and an empty one of unknown size has none.
+    cut = {dim: along for dim, along in pieces.items() if len(along) > 1}
     for number, (tile, window) in enumerate(
-        zip([*tiles_between(linop, pieces, same)], windows, strict=True)
+        zip([*tiles_between(linop, cut, same)], windows, strict=True)
     ):
         cell = dict(zip(pieces, window, strict=True))
         part = of_tiles[id(tile)] = of_tiles.get(id(tile)) or narrowed(tile)

@@ -31,7 +31,7 @@ def tile_grid(
     linop : NamedLinop
     batch_sizes : mapping of dimension to int
         The length of a tile in each dimension. The last tile may be shorter. A size larger than the
-        dimension gives one tile.
+        dimension gives one tile, and so does an empty dimension.
     sizes : mapping of dimension to int, optional
         Sizes of dimensions that the operator does not know, such as the batch of an FFT.
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import torchlinops as tl
+from linops_core import SplitError
 from torchlinops import recon
 from torchlinops.recon._arrays import is_all_finite
 
@@ -145,10 +146,10 @@ def test_total_variation_is_the_minimum() -> None:
         max_num_iters=200,
     )
     G = tl.Gradient(("Nx", "Ny"), (5, 4), boundary="replicate")
-    weight = 0.1 * float(image.abs().max())
+    weight = 0.1 * image.abs().amax((1, 2), keepdim=True)  # of each slice
 
     def objective(x: Tensor) -> float:
-        return float((A(x) - y).norm() ** 2 / 2 + weight * G(x).norm(dim=0).sum())
+        return float((A(x) - y).norm() ** 2 / 2 + (weight * G(x).norm(dim=0)).sum())
 
     penalties = [tl.alg.l2_squared(center=y), tl.alg.group_soft_threshold(weight)]
     other = tl.pdhg([A, G], penalties, tl.alg.no_penalty(), image, 2000, eps_rel=1e-8)
@@ -161,19 +162,24 @@ def test_low_rank_plus_sparse_is_either_part_where_the_other_costs_too_much() ->
     kspace, maps = tl.FFT(2, centered=True)(series)[:, None], torch.ones(1, 6, 5)
     dims = ("Z", "C", "T", "Kx", "Ky")
     rows = series.flatten(2)
-    largest = float(torch.linalg.svdvals(rows).max())
+    largest = torch.linalg.svdvals(rows).amax(1)  # of each slice
     options: Any = {"tol": 1e-9, "max_num_iters": 300}
     L, S = recon.low_rank_plus_sparse(
         kspace, dims, maps, low_rank_weight=0.3, sparse_weight=100.0, **options
     )
-    wanted = tl.alg.nuclear_norm(0.3 * largest)(rows, 1.0).view_as(series)
+    parts = [
+        tl.alg.nuclear_norm(0.3 * float(weight))(one, 1.0)
+        for one, weight in zip(rows, largest, strict=True)
+    ]
+    wanted = torch.stack(parts).view_as(series)
     torch.testing.assert_close(L, wanted, rtol=1e-5, atol=1e-5)
     assert not S.any()
     L, S = recon.low_rank_plus_sparse(
         kspace, dims, maps, low_rank_weight=100.0, sparse_weight=0.2, **options
     )
     F = tl.FFT(dims=("T",), shape=("Z", "T", "Nx", "Ny"))
-    wanted = F.H(tl.soft_threshold(0.2 * float(series.abs().max()))(F(series), 1.0))
+    weight = 0.2 * series.abs().amax((1, 2, 3), keepdim=True)
+    wanted = F.H(tl.soft_threshold(weight)(F(series), 1.0))
     torch.testing.assert_close(S, wanted, rtol=1e-5, atol=1e-5)
     assert not L.any()
 
@@ -266,9 +272,15 @@ def test_the_units_of_k_space_and_maps_are_those_of_the_image(
 def test_no_slices_give_no_images(function: Callable[..., Any]) -> None:
     options: Any = {"wavelet": "haar"} if "wavelet" in function.__name__ else {}
     kspace = torch.zeros(0, 2, 3, 8, 8, dtype=torch.complex64)
-    result = function(kspace, ("B", "T", "C", "Kx", "Ky"), torch.ones(3, 8, 8), **options)
-    for one in result if isinstance(result, tuple) else [result]:
-        assert one.shape == (0, 2, 8, 8)
+    arguments: list[Any] = [
+        {"maps": torch.ones(3, 8, 8)},
+        {"maps": torch.ones(3, 8, 8), "memory": "1 GiB"},
+        {},
+    ]
+    for each in arguments:
+        result = function(kspace, ("B", "T", "C", "Kx", "Ky"), **options, **each)
+        for one in result if isinstance(result, tuple) else [result]:
+            assert one.shape == (0, 2, 8, 8)
 
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, recon.low_rank_plus_sparse])
@@ -411,9 +423,71 @@ def test_what_does_not_fit_is_refused(
         recon.sense(**(arguments | change))
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (
+            {"memory": "100 B"},
+            SplitError,
+            r"^sense: memory must be at least \d+ bytes in at most 64 tiles along \(C\), got 100; "
+            "give more memory, or fewer slices or frames at once$",
+        ),
+        ({"memory": "1 elephant"}, ValueError, "^sense: memory must be a number, alone or with B"),
+        ({"memory": [1]}, TypeError, "^sense: memory must be a number of bytes"),
+        ({"max_num_iters": -1}, ValueError, "^sense: max_num_iters must be at least 0, got -1$"),
+        ({"tol": "a"}, TypeError, "^sense: tol must be a real number, got 'a'$"),
+        ({"progress": 2}, TypeError, "^sense: progress must be True or False, got 2$"),
+        ({"callback": 2}, TypeError, "^sense: callback must be a function, got 2$"),
+        ({"coil_dim": 3}, TypeError, "^sense: a name must be a string, got 3"),
+        ({"dims": None}, TypeError, "^sense: a dimension must be a string, or an iterable"),
+        ({"locs": torch.full((12, 2), 100.0)}, ValueError, "^sense: the locations must be in"),
+        ({"locs": torch.zeros(12, 3)}, ValueError, "^sense: the last dimension of the locations"),
+        ({"locs": torch.zeros(12, 2).bool()}, TypeError, "^sense: the locations must be a tensor"),
+        ({"grid_size": (4, -3)}, ValueError, "^sense: each number of grid_size must be at least 1"),
+        ({"grid_size": (True, 3)}, TypeError, "^sense: each number of grid_size must be an int"),
+        (
+            {"grid_size": ()},
+            ValueError,
+            r"^sense: grid_size must be one to three numbers, got \(\)",
+        ),
+    ],
+)
+def test_messages_name_the_function_that_was_called(
+    change: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    arguments: Any = {"kspace": random("C", "Kx", "Ky"), "dims": ("C", "Kx", "Ky")}
+    arguments |= {"maps": random("C", "Kx", "Ky", seed=1)}
+    if {"locs", "grid_size"} & {*change}:
+        arguments["kspace"], arguments["dims"] = arguments["kspace"].flatten(1), ("C", "K")
+        arguments |= {"locs": torch.zeros(12, 2), "grid_size": (4, 3)}
+    with pytest.raises(error, match=match):
+        recon.sense(**(arguments | change))
+
+
+def test_errors_of_a_callback_stay_as_they_are() -> None:
+    def fail(step: tl.alg.Step) -> None:
+        raise ValueError("mine: stop")
+
+    kspace, maps = random("C", "Kx", "Ky"), random("C", "Kx", "Ky", seed=1)
+    with pytest.raises(ValueError, match=r"^mine: stop$"):
+        recon.sense(kspace, ("C", "Kx", "Ky"), maps, callback=fail)
+
+
+@pytest.mark.parametrize("grid_size", [[4, 3], np.array((4, 3)), torch.tensor([4, 3])])
+def test_any_sequence_of_integers_is_a_grid_size(grid_size: Any) -> None:
+    kspace, maps = random("C", "Kx", "Ky").flatten(1), random("C", "Kx", "Ky", seed=1)
+    options: Any = {"locs": torch.rand(12, 2), "max_num_iters": 2, "tol": 0}
+    result = recon.sense(kspace, ("C", "K"), maps, grid_size=grid_size, **options)
+    wanted = recon.sense(kspace, ("C", "K"), maps, grid_size=(4, 3), **options)
+    assert torch.equal(result, wanted)
+
+
 def test_time_must_be_named() -> None:
+    kspace, dims = random("C", "Kx", "Ky"), ("C", "Kx", "Ky")
     with pytest.raises(ValueError, match="time_dim must be in dims"):
-        recon.low_rank_plus_sparse(random("C", "Kx", "Ky"), ("C", "Kx", "Ky"))
+        recon.low_rank_plus_sparse(kspace, dims)
+    with pytest.raises(TypeError, match=r"^low_rank_plus_sparse: a name must be a string, got 1"):
+        recon.low_rank_plus_sparse(kspace, dims, time_dim=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["l1_wavelet", "total_variation"])
@@ -434,3 +508,15 @@ def test_a_batch_of_vmap_is_refused_by_name(is_of_maps: bool) -> None:
     name = "maps" if is_of_maps else "kspace"
     with pytest.raises(ValueError, match=f"sense: {name} must have values .*, got a batch of vmap"):
         torch.func.vmap(solved)(kspace)
+
+
+def test_the_wavelet_must_be_known() -> None:
+    kspace, maps = random("C", "Kx", "Ky"), random("C", "Kx", "Ky", seed=1)
+    with pytest.raises(ValueError, match=r"^l1_wavelet: wavelet must be .*, got 'x'"):
+        recon.l1_wavelet(kspace, ("C", "Kx", "Ky"), maps, wavelet="x")
+
+
+def test_total_variation_needs_pixels() -> None:
+    kspace, maps = random("C", "Kx", "Ky")[..., :0], random("C", "Kx", "Ky")[..., :0]
+    with pytest.raises(ValueError, match=r"^total_variation: sizes must be 2 positive integers"):
+        recon.total_variation(kspace, ("C", "Kx", "Ky"), maps)

@@ -110,7 +110,7 @@ def sizes_of(linop: NamedLinop, x: Tensor) -> dict[NamedDimension, int]:
     if ELLIPSES in linop.ishape:
         return {}
     pairs = zip(linop.ishape, x.shape, strict=False)  # the operator checks x when it is called
-    return {dim: size for dim, size in pairs if size and linop.size(dim) is None}
+    return {dim: size for dim, size in pairs if linop.size(dim) is None}
 
 
 def complex_dtype(linop: NamedLinop) -> torch.dtype | None:

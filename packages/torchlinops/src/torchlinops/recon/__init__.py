@@ -8,8 +8,9 @@ one solver. Copy it if you need something else. These rules hold for all of them
   that are made here.
 - ``dims`` names each axis of ``kspace``, in any order: ``("C", "Kx", "Ky")`` if the coils are
   first, and ``("Kx", "Ky", "C")`` if they are last. ``coil_dim`` is the name of the coils. Names
-  that begin with K are k-space. All others, such as slices and frames, number separate images. The
-  image has the same axes without the coils, named Nx for Kx.
+  that begin with K are k-space. All others, such as slices and frames, number separate images: an
+  image does not depend on the others, except within ``tol``. The image has the same axes without
+  the coils, named Nx for Kx.
 - **On a grid** (without ``locs``) k-space has two or three axes with zeros where nothing was
   measured. Its centre is at index N // 2 of each axis.
 - **Along a trajectory**, ``locs`` has the locations, (..., D) in cycles per field of view from
@@ -31,7 +32,8 @@ one solver. Copy it if you need something else. These rules hold for all of them
   a time.
 - The solver stops after ``max_num_iters`` steps, or when ``tol`` is reached. ``progress=True``
   shows a progress bar, and ``callback``, such as a :class:`~linops_solvers.Record`, gets each step
-  and its objective.
+  and its objective. With a penalty, each of several images is in a unit in which it is as bright as
+  the brightest one, so the objective is a sum of functions in these units.
 - TypeError: ``kspace`` is not complex, or an argument has a wrong type. ValueError: names, shapes
   or sizes do not fit, coil maps cannot be made, a number is out of range, or an array is a batch of
   ``torch.func.vmap``. ArithmeticError: ``kspace`` has NaN or infinity where ``weights`` are not

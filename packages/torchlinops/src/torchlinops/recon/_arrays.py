@@ -1,8 +1,7 @@
-"""Arrays of a user as tensors, with their axes in the order that is wanted."""
+"""Arrays of a user as tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -38,22 +37,3 @@ def is_all_finite(x: Tensor) -> bool:
     """Return whether no number is NaN or infinite, usually by a sum, which needs no memory."""
     total = real_parts(x.detach()).sum()  # it is not finite, too, if it leaves the range
     return bool(total.isfinite()) or bool(x.isfinite().all())
-
-
-def in_order(
-    owner: str,
-    name: str,
-    x: Tensor,
-    axes: Sequence[NamedDimension],
-    order: Sequence[NamedDimension],
-    sizes: Mapping[NamedDimension, int],
-) -> tuple[Tensor, Dims]:
-    """Return x with its first axes in another order, and their names."""
-    shape = tuple([sizes[dim] for dim in axes])
-    if x.shape[: len(axes)] != shape:
-        raise ValueError(
-            f"{owner}: {name} must have the axes ({', '.join(map(str, axes))}) of the sizes "
-            f"{shape}, got the shape {tuple(x.shape)}"
-        )
-    wanted = tuple([dim for dim in order if dim in axes])
-    return x.permute(*map(axes.index, wanted), *range(len(axes), x.ndim)), wanted

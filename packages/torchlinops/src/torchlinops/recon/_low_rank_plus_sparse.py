@@ -14,7 +14,8 @@ from linops_solvers import ProximalMap, Step, fista, in_basis, nuclear_norm, sof
 from nameddim import NamedDimension, as_dims
 
 from ._arrays import AnyArray, Array, Dims, Name
-from ._scan import largest, norm, scan_operator
+from ._messages import check_options, in_name_of
+from ._scan import Scan, largest, norm, scan_operator
 
 
 class LowRankPlusSparse(NamedTuple, Generic[AnyArray]):
@@ -58,8 +59,8 @@ def low_rank_plus_sparse(
     time_dim : dimension
         The frames, an axis in ``dims``.
     low_rank_weight, sparse_weight : float
-        :math:`\lambda_L`, relative to the largest singular value of :math:`A^H y`, and
-        :math:`\lambda_S`, relative to its largest pixel.
+        :math:`\lambda_L`, relative to the largest singular value of :math:`A^H y` of each slice,
+        and :math:`\lambda_S`, relative to its largest pixel.
     tol : float
         As for :func:`~linops_solvers.fista`.
     kspace, dims, maps, max_num_iters, coil_dim, weights, locs, grid_size, memory
@@ -78,26 +79,35 @@ def low_rank_plus_sparse(
     accelerated dynamic MRI with separation of background and dynamic components", Magnetic
     Resonance in Medicine 73 (2015).
     """
-    frames = as_dims((time_dim,))
     owner = "low_rank_plus_sparse"
+    with in_name_of(owner):
+        frames = as_dims((time_dim,))
+    check_options(owner, max_num_iters, tol, progress, callback)
     check_real(owner, "low_rank_weight", low_rank_weight, 0)
     check_real(owner, "sparse_weight", sparse_weight, 0)
-    scan = scan_operator(
+    scan: Scan = scan_operator(
         owner, kspace, dims, maps, coil_dim, weights, locs, grid_size, memory, frames
     )
-    A, y, n = scan.A, scan.y, len(scan.grid)
-    series: Dims = A.ishape
+    n: int = len(scan.grid)
+    series: Dims = scan.A.ishape
     time = series.index(frames[0])
 
     def matrices(x: Tensor) -> Tensor:
         """Return (slices, T, pixels) from a series."""
         return x.movedim(time, -n - 1).flatten(-n)
 
-    # The largest values of A^H y, as units of the weights.
+    def largest_singular_value(x: Tensor) -> Tensor:
+        values: Tensor = torch.linalg.matrix_norm(matrices(x), 2)
+        return values.unsqueeze(time)[..., *[None] * n]
+
+    axes = (time, *scan.pixels)
+    even, brightest = scan.balanced(axes, largest_singular_value)
+    A, y = even.A, even.y
     seen = A.H(y.detach())
-    low_rank = nuclear_norm(low_rank_weight * largest(torch.linalg.matrix_norm(matrices(seen), 2)))
+    low_rank = nuclear_norm(low_rank_weight * brightest)
     F = FFT(dims=frames, shape=series)
-    sparse = in_basis(F, soft_threshold(sparse_weight * largest(seen)))
+    pixels = largest(*axes)(seen.detach()) if seen.numel() else seen.real
+    sparse = in_basis(F, soft_threshold(sparse_weight * pixels))
 
     def shrunk(z: Tensor, step: float) -> Tensor:
         background = low_rank(matrices(z[0]), step).unflatten(-1, scan.grid_size)
@@ -114,4 +124,4 @@ def low_rank_plus_sparse(
     scale = (norm(seen) / (norm(A(seen)) or 1.0)) ** 2
     z = torch.stack([scale * seen, torch.zeros_like(seen)])
     z = fista(both, y, proximal, z, max_num_iters, tol, progress=progress, callback=callback)
-    return LowRankPlusSparse(*[scan.given_back(x, kspace) for x in z])
+    return LowRankPlusSparse(*[even.given_back(x, kspace) for x in z])

@@ -5,21 +5,23 @@ Shapes: C coils; B slices, frames and others; K samples; N pixels. Inside, axes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError
 from linops_imaging import NUFFT, density_compensation
 from linops_multigpu import batched
 from linops_split import plan_batches
-from nameddim import K2N, as_dims, get_nd_shape, is_wildcard
 
-from ._arrays import AnyArray, Array, Dims, Name, in_order, is_all_finite, tensor_of
+from ._arrays import AnyArray, Array, Dims, Name, is_all_finite, tensor_of
+from ._axes import Axes, axes_of
 from ._maps import maps_of
+from ._messages import in_name_of
 
 
 @dataclass(frozen=True)
@@ -32,25 +34,70 @@ class Scan:
     grid_size: tuple[int, ...]
     image: Dims
     """The axes of an image that the user gets."""
+    unit: Tensor | None = None
+    """The unit of each image; None if there is none."""
 
-    def weight(self, relative: float) -> float:
-        """Return a weight times the largest pixel of A^H y."""
-        return relative * largest(self.A.H(self.y.detach()))
+    @property
+    def pixels(self) -> tuple[int, ...]:
+        """The axes of the grid in an image."""
+        return tuple(range(-len(self.grid), 0))
+
+    def balanced(
+        self, axes: tuple[int, ...], size: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Scan, float]:
+        """Return the scan in units in which all images are alike, and their size.
+
+        Each image has these ``axes``, the others number images. ``size`` returns the sizes of A^H y
+        that shall be equal, with axes of size 1; by default its largest pixels. With them, a
+        penalty has one weight, and no image is finished before the others because it is dark.
+        """
+        A, y, n_grid = self.A, self.y, len(self.grid)
+        with torch.no_grad():
+            seen = A.H(y)
+            if not seen.numel():
+                return self, 0.0
+            sizes = (size or largest(*axes))(seen)
+            if sizes.numel() == 1:
+                return self, float(sizes)
+            unit = _equal_gains(A, seen, axes)
+            if unit is not None:
+                A = A @ Diagonal(unit, A.ishape, [A.ishape[axis] for axis in axes])
+                sizes = sizes * unit
+            # The smallest normal number, because a quotient of zero would be no unit.
+            bright = (sizes / sizes.max()).clamp(min=torch.finfo(sizes.dtype).tiny)
+            bright = torch.where(sizes > 0, bright, 1)
+        of_samples = (1,) * (y.ndim - 1 - (bright.ndim - n_grid))
+        y = y / bright.flatten(-n_grid).unflatten(-1, of_samples)
+        unit = bright if unit is None else unit * bright
+        return replace(self, A=A, y=y, unit=unit), float(sizes.max())
 
     def given_back(self, x: Tensor, kspace: AnyArray) -> AnyArray:
         """Return an image (B, N) with the axes that the user gets, as an array like k-space."""
+        x = x if self.unit is None else x * self.unit
         x = x.permute([self.A.ishape.index(dim) for dim in self.image])
         return x if isinstance(kspace, Tensor) else x.numpy(force=True)
 
 
-def largest(x: Tensor) -> float:
-    """Return the largest magnitude; 0 of nothing, such as no slices."""
-    return float(x.abs().max()) if x.numel() else 0.0
+def _equal_gains(A: NamedLinop, seen: Tensor, axes: tuple[int, ...]) -> Tensor | None:
+    """Return factors of images with which A^H A has about the same norm for each of them.
+
+    A step size fits all images only then. None if the norms are about the same without factors.
+    """
+    norms = partial(torch.linalg.vector_norm, dim=axes, keepdim=True, dtype=torch.complex128)
+    gains = norms(A.N(seen)) / norms(seen)
+    most = gains.nan_to_num(0).max()
+    gains = torch.where(gains > 0, gains, most)  # of images without a signal
+    return None if most <= 2 * gains.min() else (most / gains).sqrt().to(seen.real.dtype)
+
+
+def largest(*axes: int) -> Callable[[Tensor], Tensor]:
+    """Return the function of the largest magnitude along these axes, which stay with size 1."""
+    return lambda x: torch.linalg.vector_norm(x, math.inf, axes, keepdim=True)
 
 
 def norm(x: Tensor) -> float:
     """Return the norm, in double precision: squares of large or small numbers leave the range."""
-    return float(torch.linalg.vector_norm(x, dtype=torch.complex128))
+    return float(torch.linalg.vector_norm(x.detach(), dtype=torch.complex128))
 
 
 def scan_operator(
@@ -66,98 +113,101 @@ def scan_operator(
     frames: Dims = (),
 ) -> Scan:
     """Return the operator W F S of a scan and its samples; see :mod:`torchlinops.recon`."""
-    y, names, (coil,) = tensor_of(owner, "kspace", kspace), as_dims(dims), as_dims((coil_dim,))
-    if y.dtype not in (torch.complex64, torch.complex128):
-        raise TypeError(f"{owner}: kspace must be of complex64 or complex128, got {y.dtype}")
-    points = tuple([dim for dim in names if dim.name.startswith("K") and dim != coil])
-    batch = tuple([dim for dim in names if dim not in (coil, *points)])
-    is_named = len({*names}) == len(names) == y.ndim and not any(map(is_wildcard, names))
-    if not is_named or coil not in names or not points:
-        raise ValueError(
-            f"{owner}: dims must name the {y.ndim} axes of kspace, each once: the coils {coil}, or "
-            "the name in coil_dim, k-space by names that begin with K, and others such as slices; "
-            f"got ({', '.join(map(str, names))}) for the shape {tuple(y.shape)}"
-        )
-    if not {*frames} <= {*batch}:
-        raise ValueError(f"{owner}: time_dim must be in dims {names}, got {frames[0]}")
-    if locs is None:
-        size, grid = [y.shape[names.index(dim)] for dim in points], K2N(points)
-        pixels = dict(zip(points, grid, strict=True))
-        full = tuple([pixels.get(dim, dim) for dim in names])
-        if grid_size is not None or len(size) not in (2, 3):
-            raise ValueError(
-                f"{owner}: k-space on a grid must have two or three axes with names that begin "
-                f"with K, and no grid_size, got {points} and grid_size={grid_size}; give locs for "
-                "a trajectory"
-            )
-    elif grid_size is None:
-        raise ValueError(f"{owner}: grid_size must be given with locs, got None")
-    else:
-        if not isinstance(grid_size, Sequence):
-            raise TypeError(f"{owner}: grid_size must be a sequence of ints, got {grid_size!r}")
-        size, grid = [*grid_size], get_nd_shape(len(grid_size))
-        at = names.index(points[0])
-        full = tuple([dim for dim in (*names[:at], *grid, *names[at:]) if dim not in points])
-    if taken := [dim for dim in names if dim in grid]:
-        raise ValueError(
-            f"{owner}: dims must not have the names of the pixels {grid}, got {taken[0]} in "
-            f"{names}; give this axis another name, such as B"
-        )
-    image = (*batch, *grid)
-    sizes = dict(zip((*names, *grid), (*y.shape, *size), strict=True))
-    order = partial(in_order, owner, order=(coil, *image, *points), sizes=sizes)
-    without_coils = [dim for dim in names if dim != coil]
-    y, _ = order("kspace", y, names)
+    with in_name_of(owner):
+        y = tensor_of(owner, "kspace", kspace)
+        if y.dtype not in (torch.complex64, torch.complex128):
+            raise TypeError(f"{owner}: kspace must be of complex64 or complex128, got {y.dtype}")
+        axes = axes_of(owner, y.shape, dims, coil_dim, grid_size, has_locs=locs is not None)
+        if not {*frames} <= {*axes.batch}:
+            raise ValueError(f"{owner}: time_dim must be in dims {axes.given}, got {frames[0]}")
+        y, _ = axes.in_order("kspace", y, axes.given)
+        where = None if locs is None else _locations(axes, locs, y.device)
+        F = _transform(axes, where)
+        y, W = _weighting(axes, y, weights, where)
+        S = _sensitivities(axes, y, maps, W, F, frames)
+        A = W @ F @ S
+        if memory is not None:
+            A = _in_tiles(axes, A, memory, y.dtype)
+    image = tuple([dim for dim in axes.of_maps if dim != axes.coil])
+    return Scan(A, W(y), axes.grid, axes.grid_size, image)
 
-    # From coil images to samples.
-    if locs is None:
-        F: NamedLinop = FFT(len(grid), (coil, *batch), (grid, points), centered=True)
-    else:
-        where = tensor_of(owner, "locs", locs, y.device)
-        where, encoding = order(
-            "locs", where, points if where.ndim - 1 == len(points) else without_coils
-        )
-        F = NUFFT(where, size, encoding, grid, batch_shape=(coil, *batch), toeplitz=True)
 
-    # The weights of squared errors.
+Located = tuple[Tensor, Dims]
+"""Locations along a trajectory and their axes."""
+
+
+def _locations(axes: Axes, locs: Array, device: torch.device) -> Located:
+    """Return the locations of all slices and frames, or of each."""
+    where = tensor_of(axes.owner, "locs", locs, device)
+    is_shared = where.ndim - 1 == len(axes.points)
+    return axes.in_order("locs", where, axes.points if is_shared else axes.of_samples)
+
+
+def _transform(axes: Axes, where: Located | None) -> NamedLinop:
+    """Return the transform F from coil images to samples."""
+    others = (axes.coil, *axes.batch)
+    if where is None:
+        return FFT(len(axes.grid), others, (axes.grid, axes.points), centered=True)
+    locs, of_locs = where
+    return NUFFT(locs, axes.grid_size, of_locs, axes.grid, batch_shape=others, toeplitz=True)
+
+
+def _weighting(
+    axes: Axes, y: Tensor, weights: Array | None, where: Located | None
+) -> tuple[Tensor, Diagonal]:
+    """Return the samples that count, and the roots W of the weights of their squared errors."""
+    owner, real = axes.owner, y.dtype.to_real()
     if weights is not None:
         w = tensor_of(owner, "weights", weights, y.device)
         if w.is_complex():
             raise TypeError(f"{owner}: weights must be bool or real, got {w.dtype}")
-        w = w.to(y.real.dtype)
-        w, of_w = order("weights", w, points if w.ndim == len(points) else without_coils)
+        is_shared = w.ndim == len(axes.points)
+        of_w = axes.points if is_shared else axes.of_samples
+        w, of_w = axes.in_order("weights", w.to(real), of_w)
         if not ((w >= 0) & w.isfinite()).all():
             raise ValueError(
                 f"{owner}: weights must be finite and not negative, got values from "
                 f"{float(w.min())} to {float(w.max())}"
             )
         y = torch.where(w > 0, y, 0)
-    elif locs is None:
-        w, of_w = (y != 0).any(0).to(y.real.dtype), (*batch, *points)
+    elif where is None:
+        w, of_w = (y != 0).any(0).to(real), (*axes.batch, *axes.points)
     else:
-        density = density_compensation(where, size, n_frame_axes=len(encoding) - len(points))
-        w, of_w = density.to(y.real.dtype), encoding
+        locs, of_w = where
+        n_frame_axes = len(of_w) - len(axes.points)
+        w = density_compensation(locs, axes.grid_size, n_frame_axes=n_frame_axes).to(real)
     if not is_all_finite(y):
         raise ArithmeticError(f"{owner}: kspace must be finite, got NaN or infinity")
-    W = Diagonal.from_weight(w.sqrt(), of_w, (coil, *batch, *points))
+    return y, Diagonal.from_weight(w.sqrt(), of_w, (axes.coil, *axes.batch, *axes.points))
 
-    # From the image to coil images.
+
+def _sensitivities(
+    axes: Axes, y: Tensor, maps: Array | None, W: Diagonal, F: NamedLinop, frames: Dims
+) -> Dense:
+    """Return the operator S from the image to coil images."""
+    coil, batch, grid = axes.coil, axes.batch, axes.grid
     if maps is None:
-        on_grid = y if locs is None else FFT(len(size), centered=True)(F.H(w * y))
-        s, of_s = maps_of(owner, on_grid, coil, batch, grid, frames)
+        is_on_grid = isinstance(F, FFT)
+        on_grid = y if is_on_grid else FFT(len(grid), centered=True)((W @ F).H(W(y)))
+        s, of_s = maps_of(axes.owner, on_grid, coil, batch, grid, frames)
     else:
-        s = tensor_of(owner, "maps", maps, y.device).to(y.dtype)
+        s = tensor_of(axes.owner, "maps", maps, y.device).to(y.dtype)
         if not is_all_finite(s):
-            raise ValueError(f"{owner}: maps must be finite, got values that are not")
-        of_s = full if s.ndim == len(full) else tuple([dim for dim in full if dim not in batch])
-        s, of_s = order("maps", s, of_s)
-    S = Dense(s, of_s, image, (coil, *image))
+            raise ValueError(f"{axes.owner}: maps must be finite, got values that are not")
+        is_own = s.ndim == len(axes.of_maps)
+        of_s = tuple([dim for dim in axes.of_maps if is_own or dim not in batch])
+        s, of_s = axes.in_order("maps", s, of_s)
+    return Dense(s, of_s, (*batch, *grid), (coil, *batch, *grid))
 
-    A = W @ F @ S
-    if memory is not None:
-        lengths = {dim: sizes[dim] for dim in image}
-        plan = plan_batches(A, memory, work="normal", sizes=lengths, dtype=y.dtype)
-        A = batched(A, plan, sizes=lengths)
-    y = W(y)
-    of_image = tuple([dim for dim in full if dim != coil])
-    return Scan(A, y, grid, tuple(size), of_image)
+
+def _in_tiles(axes: Axes, A: NamedLinop, memory: float | str, dtype: torch.dtype) -> NamedLinop:
+    """Return A in tiles of coils and slices that stay within a budget."""
+    sizes = {dim: axes.sizes[dim] for dim in A.ishape}
+    try:
+        plan = plan_batches(A, memory, work="normal", sizes=sizes, dtype=dtype)
+    except SplitError as error:
+        needs = str(error).partition(": the ")[2].replace(" for normal", "")
+        raise SplitError(
+            f"{axes.owner}: {needs}; give more memory, or fewer slices or frames at once"
+        ) from error
+    return batched(A, plan, sizes=sizes)

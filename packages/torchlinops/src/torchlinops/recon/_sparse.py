@@ -9,6 +9,7 @@ from linops_imaging import Gradient, Wavelet
 from linops_solvers import Step, admm, fista, group_soft_threshold, soft_threshold
 
 from ._arrays import AnyArray, Array, Name
+from ._messages import check_options, in_name_of
 from ._scan import norm, scan_operator
 
 
@@ -41,8 +42,8 @@ def l1_wavelet(
     Parameters
     ----------
     weight : float
-        :math:`\lambda`, relative to the largest pixel of :math:`A^H y`, so that it does not depend
-        on the unit of ``kspace``.
+        :math:`\lambda`, relative to the largest pixel of :math:`A^H y` of each slice and frame, so
+        that it does not depend on the unit of ``kspace``.
     wavelet : str
         As in :class:`~linops_imaging.Wavelet`.
     tol : float
@@ -57,15 +58,17 @@ def l1_wavelet(
     M. Lustig, D. Donoho and J. M. Pauly, "Sparse MRI: the application of compressed sensing for
     rapid MR imaging", Magnetic Resonance in Medicine 58 (2007).
     """
+    check_options("l1_wavelet", max_num_iters, tol, progress, callback)
     check_real("l1_wavelet", "weight", weight, 0)
     scan = scan_operator(
         "l1_wavelet", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory
     )
-    A, y = scan.A, scan.y
-    W = Wavelet(wavelet, scan.grid, scan.grid_size)
-    penalty = soft_threshold(scan.weight(weight))
-    c = fista(A @ W.H, y, penalty, None, max_num_iters, tol, progress=progress, callback=callback)
-    return scan.given_back(W.H(c), kspace)
+    even, brightest = scan.balanced(scan.pixels)
+    with in_name_of("l1_wavelet"):
+        W = Wavelet(wavelet, scan.grid, scan.grid_size)
+    A, penalty = even.A @ W.H, soft_threshold(weight * brightest)
+    c = fista(A, even.y, penalty, None, max_num_iters, tol, progress=progress, callback=callback)
+    return even.given_back(W.H(c), kspace)
 
 
 def total_variation(
@@ -92,8 +95,8 @@ def total_variation(
     Parameters
     ----------
     weight : float
-        :math:`\lambda`, relative to the largest pixel of :math:`A^H y`, so that it does not depend
-        on the unit of ``kspace``.
+        :math:`\lambda`, relative to the largest pixel of :math:`A^H y` of each slice and frame, so
+        that it does not depend on the unit of ``kspace``.
     tol : float
         ``eps_rel`` of :func:`~linops_solvers.admm`.
     kspace, dims, maps, max_num_iters, coil_dim, weights, locs, grid_size, memory
@@ -107,13 +110,16 @@ def total_variation(
     image reconstruction using a total variation constraint", Magnetic Resonance in Medicine 57
     (2007).
     """
+    check_options("total_variation", max_num_iters, tol, progress, callback)
     check_real("total_variation", "weight", weight, 0)
     scan = scan_operator(
         "total_variation", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory
     )
-    A, y = scan.A, scan.y
-    G = Gradient(scan.grid, scan.grid_size, boundary="replicate")
-    penalty = group_soft_threshold(scan.weight(weight), dim=0)
+    even, brightest = scan.balanced(scan.pixels)
+    A, y = even.A, even.y
+    with in_name_of("total_variation"):
+        G = Gradient(scan.grid, scan.grid_size, boundary="replicate")
+    penalty = group_soft_threshold(weight * brightest, dim=0)
     seen = A.H(y.detach())
     # The solution does not depend on rho; with this one, ADMM needs few steps.
     rho = min(0.05, 20 * weight) * norm(A.N(seen)) / (norm(seen) or 1.0)
@@ -124,4 +130,4 @@ def total_variation(
         progress=progress,
         callback=callback,
     )
-    return scan.given_back(x, kspace)
+    return even.given_back(x, kspace)
