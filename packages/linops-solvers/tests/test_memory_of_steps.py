@@ -30,7 +30,7 @@ from linops_solvers import (
     soft_threshold,
     svd,
 )
-from linops_solvers._shared._space import Space, magnitudes
+from linops_solvers._shared._space import Space, norms_of
 
 N = 50
 WEIGHT = torch.linspace(1, 30, N, dtype=torch.float64)
@@ -183,7 +183,7 @@ def test_a_solver_keeps_few_vectors(solve: Solve, most: int) -> None:
 def test_the_norm_of_zeros_makes_no_vector() -> None:
     zeros = torch.zeros(N, dtype=torch.float64)
     with NewVectors() as new:
-        assert magnitudes("test", (Space(), [zeros])) == [0.0]
+        assert norms_of("test", (Space(), [zeros])) == [0.0]
     assert not new.count
 
 

@@ -66,7 +66,7 @@ class ExpectationMaximization(MovingSteps):
             x = subset.updated(x, *subset.image(x))
         self.x = x
         self.image, self.floor = first.image(x)
-        norm_of_change, norm_of_x = first.pair.magnitudes([x - before, x])
+        norm_of_change, norm_of_x = first.pair.norms_of([x - before, x])
         goal, noise = self.tol * norm_of_x, rounding_of(first.pair.dtype) * norm_of_x
         reason = self.reason_of_move(norm_of_change, goal, noise)
         return {"change": norm_of_change / (norm_of_x or 1.0)}, reason

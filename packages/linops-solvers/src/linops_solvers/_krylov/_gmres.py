@@ -75,11 +75,11 @@ def gmres(
     """
     check_integer("gmres", "restart", restart, 1)
 
-    method, operators = partial(_Steps, restart), (A, adjoint, preconditioner)
+    method, operators = partial(_GmresSteps, restart), (A, adjoint, preconditioner)
     return solution_with_gradient("gmres", method, operators, y, x0, max_num_iters, tol, watching)
 
 
-class _Steps(SquareSteps):
+class _GmresSteps(SquareSteps):
     """The Arnoldi process of at most ``restart`` steps, which starts at the residual."""
 
     def __init__(self, restart: int, system: SquareSystem, preconditioner: Operator | None) -> None:

@@ -79,17 +79,17 @@ def least_squares(
         )
     )
 
-    def limit(steps: _Steps) -> int:
+    def limit(steps: _LeastSquaresSteps) -> int:
         return 2 * steps.A.input.count(steps.x) if max_num_iters is None else max_num_iters
 
     with torch.no_grad():
-        steps = _Steps(pair, y, x0, options)
+        steps = _LeastSquaresSteps(pair, y, x0, options)
         progress = Progress(owner, limit(steps), watching, space=steps.A.input)
         x = steps.solve(method, progress)
     del steps
 
     def solve_undamped(pair: OperatorPair, y: Tensor) -> Tensor:
-        steps = _Steps(pair, y, None, options._replace(damp=0.0))
+        steps = _LeastSquaresSteps(pair, y, None, options._replace(damp=0.0))
         return steps.solve(method, progress.again(limit(steps)))
 
     if not (torch.is_grad_enabled() or is_differentiated()):
@@ -140,7 +140,7 @@ def _times(factor: float) -> Operator:
     return lambda x: factor * x
 
 
-class _Steps(SolverSteps):
+class _LeastSquaresSteps(SolverSteps):
     """One problem, in units in which y - A x0 and A are near 1."""
 
     def __init__(
@@ -215,7 +215,7 @@ class _Steps(SolverSteps):
         if not self.norm_of_y and self.x0 is None:
             return StopReason.CONVERGED
         if not self.norm_of_y:
-            norm_of_y, norm_of_image = self.A.magnitudes([], [self.y, self.A.forward(self.x0)])
+            norm_of_y, norm_of_image = self.A.norms_of([], [self.y, self.A.forward(self.x0)])
             is_proved = rounding * norm_of_image <= self.options.btol * norm_of_y
             return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
         is_proved = self.pair.unseen + rounding <= self.options.atol
@@ -271,7 +271,7 @@ class _Steps(SolverSteps):
         if with_gradient:
             gradient = self.A.adjoint(residual) / self.pair.unit
             vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
-        moved, norm_of_x, *slopes, misfit = self.A.magnitudes(vectors, [residual])
+        moved, norm_of_x, *slopes, misfit = self.A.norms_of(vectors, [residual])
         moved /= self.gain
         measured = norms._replace(
             residual=math.hypot(misfit, damping * moved),

@@ -61,11 +61,11 @@ def minres(
     tensor([1., 1.])
     """
     return solution_with_gradient(
-        "minres", _Steps, (A, A, None), y, x0, max_num_iters, tol, watching
+        "minres", _MinresSteps, (A, A, None), y, x0, max_num_iters, tol, watching
     )
 
 
-class _Steps(SquareSteps):
+class _MinresSteps(SquareSteps):
     """The recurrences of Paige and Saunders, which start at the residual."""
 
     def __init__(self, system: SquareSystem, _: Operator | None) -> None:

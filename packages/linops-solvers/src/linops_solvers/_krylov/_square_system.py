@@ -31,7 +31,7 @@ from .._shared._precision import (
 from .._shared._products import is_moderate
 from .._shared._progress import Progress, SolverSteps
 from .._shared._reports import StopReason
-from .._shared._space import magnitudes, spaces_of
+from .._shared._space import norms_of, spaces_of
 from ._implicit import attach_gradient, has_gradient
 
 
@@ -74,7 +74,7 @@ class SquareSystem:
 
     def norms(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
-        return magnitudes(self.owner, (self.space, vectors))
+        return norms_of(self.owner, (self.space, vectors))
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""

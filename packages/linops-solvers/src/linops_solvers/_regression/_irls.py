@@ -108,11 +108,11 @@ def irls(
     if not 1 <= p <= 2:
         raise ValueError(f"{_NAME}: p must be between 1 and 2, got {p}")
     pair, inner = OperatorPair(_NAME, A, adjoint, y.dtype), Progress(_NAME, max_cg_iters)
-    steps = _Steps(pair, y, x0, inner, tol=tol, p=p, epsilon=epsilon, damp=damp)
+    steps = _IrlsSteps(pair, y, x0, inner, tol=tol, p=p, epsilon=epsilon, damp=damp)
     return progress.follow(steps, steps.measured(torch.zeros_like(steps.x)))
 
 
-class _Steps(SolverSteps):
+class _IrlsSteps(SolverSteps):
     """x, its residual and the dual vector, in a unit in which y is near 1."""
 
     loss = gap = estimate = 0.0
@@ -139,7 +139,7 @@ class _Steps(SolverSteps):
         pair, unit_of_A = pair.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
         self.pair, self.unit_of_x = pair, unit / unit_of_A
         self.damping = (damp / unit_of_A) ** 2 * unit ** (2 - p)
-        (self.norm_of_y,) = pair.magnitudes([], [scaled])
+        (self.norm_of_y,) = pair.norms_of([], [scaled])
         self.count = max(pair.output.count(y), 1)
         self.softer = (self.norm_of_y or 1.0) / math.sqrt(self.count)
         """The e of the weights."""
@@ -219,7 +219,7 @@ class _Steps(SolverSteps):
         descent = torch.sub(slopes, x, alpha=self.damping)
         del slopes
         defect = torch.sub(pair.adjoint(dual), x, alpha=self.damping)
-        slope, error, norm_of_x, moved, pull, norm_of_residual = pair.magnitudes(
+        slope, error, norm_of_x, moved, pull, norm_of_residual = pair.norms_of(
             [descent, defect, x, step], [forces, residual]
         )
         height, square, distance = summed_over_processes(

@@ -15,7 +15,7 @@ from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, to_half
 from .._shared._progress import Progress, SolverSteps
 from .._shared._reports import Measured, StopReason
-from .._shared._space import Space, magnitudes
+from .._shared._space import Space, norms_of
 
 _NAME = "lbfgs"
 _MOST_EVALUATIONS = 25  # in one search along a line, which is torch's own limit
@@ -71,12 +71,12 @@ def lbfgs(
     check_integer(_NAME, "history_size", history_size, 1)
     tol = check_real(_NAME, "tol", tol, 0)
     progress = Progress(_NAME, max_num_iters, watching, goals={"gradient": tol})
-    steps = _Steps(function, x0, tol, history_size)
+    steps = _LbfgsSteps(function, x0, tol, history_size)
     values, slope = steps.values(), steps.slope
     return progress.follow(steps, (values, None if slope else StopReason.CONVERGED))
 
 
-class _Steps(SolverSteps):
+class _LbfgsSteps(SolverSteps):
     """x and torch's optimiser, which has the steps before, with the function and its slope at x."""
 
     def __init__(
@@ -122,7 +122,7 @@ class _Steps(SolverSteps):
         """Note the function and the norm of its gradient at x."""
         self.loss = check_finite(_NAME, float(self.loss_of()))
         assert self.x.grad is not None
-        (self.slope,) = magnitudes(_NAME, (Space(), [self.x.grad]))
+        (self.slope,) = norms_of(_NAME, (Space(), [self.x.grad]))
 
     def values(self) -> dict[str, float]:
         """Return the values of a step."""

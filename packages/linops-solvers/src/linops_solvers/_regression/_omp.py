@@ -71,12 +71,12 @@ def omp(
     progress = Progress(_NAME, max_num_iters, watching)
     tol = check_real(_NAME, "tol", tol, 0)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
-    steps = _Steps(OperatorPair(_NAME, A, adjoint, y.dtype), y, tol, column_norms)
+    steps = _OmpSteps(OperatorPair(_NAME, A, adjoint, y.dtype), y, tol, column_norms)
     start = {"residual": 1.0, "nonzeros": 0.0}, None if steps.norm_of_y else StopReason.CONVERGED
     return progress.follow(steps, start)
 
 
-class _Steps(SolverSteps):
+class _OmpSteps(SolverSteps):
     """The columns so far, their orthonormal basis, and the residual."""
 
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
@@ -88,7 +88,7 @@ class _Steps(SolverSteps):
         self.A, unit_of_A = A.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
         self.correlation, self.unit = self.correlation / unit_of_A, self.unit / unit_of_A
         self.y, self.tol, self.residual = y, tol, y
-        (self.norm_of_y,) = A.magnitudes([], [y])
+        (self.norm_of_y,) = A.norms_of([], [y])
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
             if norms.is_complex():
@@ -109,7 +109,7 @@ class _Steps(SolverSteps):
     def step(self) -> Measured:
         """Add a column."""
         is_new = self.add()
-        (misfit,) = self.A.magnitudes([], [self.residual])
+        (misfit,) = self.A.norms_of([], [self.residual])
         noise = rounding_of(self.A.dtype) * self.norm_of_y
         reason = reason_of(misfit, self.tol * self.norm_of_y, noise)
         reason = reason or (None if is_new else StopReason.LEAST_SQUARES)
@@ -134,14 +134,14 @@ class _Steps(SolverSteps):
             column.flatten(),
             torch.zeros(len(self.basis), dtype=column.dtype, device="cpu"),
         )
-        (before,), space = self.A.magnitudes([], [rest]), self.A.output
+        (before,), space = self.A.norms_of([], [rest]), self.A.output
         if self.basis:
             basis = torch.stack(self.basis)
             # Once leaves parts in the basis, of the rounding of a column that is nearly in it.
             for _ in range(2):
                 (products,) = space.total(inner_products(basis, rest))
                 rest, parts = rest - products @ basis, parts + products.cpu()
-        (norm_of_rest,) = self.A.magnitudes([], [rest])
+        (norm_of_rest,) = self.A.norms_of([], [rest])
         # A dependent column, or a residual that is only rounding, explains nothing.
         if norm_of_rest <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
             return False

@@ -25,7 +25,7 @@ def check_adjoint(pair: OperatorPair, u: Tensor, back: Tensor | None = None) -> 
     back = pair.adjoint(u) if back is None else back
     if back.is_complex() and pair.is_complex_linear and not u.is_complex():
         u = u.to(u.dtype.to_complex())  # a complex A may have a real y
-    norm_of_back, norm_of_u = pair.magnitudes([back], [u])
+    norm_of_back, norm_of_u = pair.norms_of([back], [u])
     if not norm_of_back:
         return
     alpha = norm_of_back / norm_of_u
@@ -44,7 +44,7 @@ def adjoint_rounding(
     """
     along = pair.output.inner(u, image)
     product = complex((along if pair.is_complex_linear else along.real).item())
-    (norm_of_image,) = pair.magnitudes([], [image])
+    (norm_of_image,) = pair.norms_of([], [image])
     apart, precision = abs(product - alpha), torch.finfo(pair.dtype).eps
     if apart <= precision ** (1 / 3) * norm_of_image < alpha:
         return 0.0, 0.0

@@ -20,7 +20,7 @@ from ._checks import (
     version_of,
 )
 from ._products import LARGEST_UNIT, is_moderate
-from ._space import Space, magnitudes, spaces_of
+from ._space import Space, norms_of, spaces_of
 from ._stacked import StackedOperators
 
 _WIDE = {
@@ -103,7 +103,7 @@ class OperatorPair:
             f"the adjoint of {self.name}": (self.input, back),
         }
 
-    def magnitudes(
+    def norms_of(
         self,
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor] = (),
@@ -112,7 +112,7 @@ class OperatorPair:
     ) -> list[float]:
         """Return norms of inputs and then of outputs, and Re x^H z of pairs of inputs."""
         pairs = [(self.input, *pair) for pair in products]
-        return magnitudes(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
+        return norms_of(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
 
     def in_moderate_unit(
         self, unit: float, most: float = LARGEST_UNIT

@@ -232,7 +232,7 @@ def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
     return largest_part(x, others, keepdim=others is not None)
 
 
-def magnitudes(
+def norms_of(
     owner: str,
     *groups: tuple[Space, Sequence[Tensor]],
     products: Sequence[tuple[Space, Tensor, Tensor]] = (),

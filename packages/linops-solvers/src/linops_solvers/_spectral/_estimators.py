@@ -85,7 +85,7 @@ def estimate_trace(
     count = "num_samples", 2 if method == "hutchinson" else 6
     progress = Progress(owner, num_samples, watching, count=count)
     check_complex_linear(owner, A, "the trace is the trace of its complex matrix")
-    mean = _Steps(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
+    mean = _EstimatorSteps(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
         third = min(num_samples // 3, mean.space.count(mean.like))
@@ -142,7 +142,7 @@ def estimate_diagonal(
     owner = "estimate_diagonal"
     progress = Progress(owner, num_samples, watching, count=("num_samples", 2))
     check_complex_linear(owner, A, "the diagonal is the diagonal of its complex matrix")
-    mean = _Steps(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
+    mean = _EstimatorSteps(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
 
     def sample() -> Tensor:
         z = mean.signs()
@@ -151,7 +151,7 @@ def estimate_diagonal(
     return mean.of(sample, progress)
 
 
-class _Steps(SolverSteps):
+class _EstimatorSteps(SolverSteps):
     """The mean of samples, plus a constant, and its standard error."""
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:

@@ -90,7 +90,7 @@ def power_method(
         goals, count = {"change": tol}, ("max_iters", 1)
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         first = at_least_single(v_init)
-        steps = _Steps(wide, first, tol, batch, dtype)
+        steps = _PowerSteps(wide, first, tol, batch, dtype)
         progress.follow(steps)
         return steps.v, steps.eigenvalue
 
@@ -102,7 +102,7 @@ def power_method(
     return to_half(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
-class _Steps(SolverSteps):
+class _PowerSteps(SolverSteps):
     """The vector and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
 
     def __init__(
@@ -115,7 +115,7 @@ class _Steps(SolverSteps):
         unit: float = 1.0,
     ) -> None:
         self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
-        norms, numbers = _magnitudes(batch, v)
+        norms, numbers = _norms_of(batch, v)
         if not (numbers > 0).all():
             check_finite("power_method", float(numbers.sum()))
             raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
@@ -136,7 +136,7 @@ class _Steps(SolverSteps):
         owner, batch, before = "power_method", self.batch, self.numbers.cpu()
         precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
         image = self.A(self.v)
-        eigenvalue, numbers = _magnitudes(batch, image)
+        eigenvalue, numbers = _norms_of(batch, image)
         check_finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
@@ -172,7 +172,7 @@ class _Steps(SolverSteps):
         return to_half(self.v, self.dtype).clone()
 
 
-def _magnitudes(space: Space, x: Tensor) -> tuple[Tensor, Tensor]:
+def _norms_of(space: Space, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the norm of each vector, safe at any scale, and the same on the host in float64."""
     norms = space.norm(x)
     on_host = norms.detach().flatten().cpu().double()
@@ -268,12 +268,12 @@ def norm_of(
 
     image = applied(v)
     unit_of_image = pair.output.unit_of(owner, image, is_output=True)
-    norm_of_v, norm_of_image = pair.magnitudes([v], [image])
+    norm_of_v, norm_of_image = pair.norms_of([v], [image])
     if norm_of_v and not norm_of_image:  # v is in the null space, and would give 0 as the norm
         v = pair.input.random_like(v)
         image = applied(v)
         unit_of_image = pair.output.unit_of(owner, image, is_output=True)
-        (norm_of_image,) = pair.magnitudes([], [image])
+        (norm_of_image,) = pair.norms_of([], [image])
     unit = unit_of_image * spread if norm_of_image else 1.0
     back = pair.adjoint(image / unit_of_image)
     if back.dtype != v.dtype and back.is_complex():
@@ -283,6 +283,6 @@ def norm_of(
     pair, unit = pair.in_moderate_unit(unit)
     del image, back  # or these names would keep both in memory until the last step
     vectors = Space(pair.input.totals)
-    steps = _Steps(pair.normal(), v, tol, vectors, dtype, unit)
+    steps = _PowerSteps(pair.normal(), v, tol, vectors, dtype, unit)
     progress.follow(steps)
     return steps.eigenvalue.sqrt() * unit

@@ -129,7 +129,7 @@ def svd(
     pair, unit = pair.in_moderate_unit(unit)
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
-    steps = _Steps(pair, left, right, generator, k, unit, tol, noise)
+    steps = _SvdSteps(pair, left, right, generator, k, unit, tol, noise)
     progress.follow(steps)
     U, V = left.combined(steps.P.mT), right.combined(steps.Qh.conj())
     U, V = (as_complex_tensor(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
@@ -137,7 +137,7 @@ def svd(
 
 
 @dataclass
-class _Steps(SolverSteps):
+class _SvdSteps(SolverSteps):
     """A between both spaces in coordinates, its triplets, and the newest block of the input."""
 
     pair: OperatorPair

@@ -18,7 +18,7 @@ from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
 from .._shared._progress import MovingSteps, Progress
 from .._shared._reports import Measured, reason_of_both
-from .._shared._space import Space, magnitudes
+from .._shared._space import Space, norms_of
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem, floors_of
 
@@ -117,7 +117,7 @@ def admm(
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     rho = rho / problem.unit_of_A**2
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
-    steps = _Steps(problem, progress, options)
+    steps = _AdmmSteps(problem, progress, options)
     values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho_of_user(rho)}
     return progress.follow(steps, (values, None))
 
@@ -130,7 +130,7 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-class _Steps(MovingSteps):
+class _AdmmSteps(MovingSteps):
     """x, the z that follows L x, and the scaled dual variable u."""
 
     primal = dual = math.inf
@@ -171,7 +171,7 @@ class _Steps(MovingSteps):
         back = split.adjoint(u)
         del right
         slopes = torch.add(problem.gradient(x), back, alpha=rho)
-        slope, norm_of_back, norm_of_x, gap, norm_of_u, *norms = magnitudes(
+        slope, norm_of_back, norm_of_x, gap, norm_of_u, *norms = norms_of(
             _NAME,
             (pair.input, [slopes, back, x]),
             (split.output, [image - z, u, image, z]),

@@ -17,7 +17,7 @@ from .._shared._precision import at_least_single, in_given_precision, rounding_o
 from .._shared._products import scaled_sum
 from .._shared._progress import MovingSteps, Progress
 from .._shared._reports import Measured
-from .._shared._space import Space, magnitudes
+from .._shared._space import Space, norms_of
 from ._problem import TwoFunctions
 
 _NAME = "douglas_rachford"
@@ -84,11 +84,11 @@ def douglas_rachford(
         raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
     maps = (proximal_f, Space()), (proximal_g, Space())
     functions = TwoFunctions(_NAME, *maps, x0.dtype)
-    steps = _Steps(functions, x0, tol, step, relaxation)
+    steps = _DouglasRachfordSteps(functions, x0, tol, step, relaxation)
     return progress.follow(steps, ({"change": math.inf}, None))
 
 
-class _Steps(MovingSteps):
+class _DouglasRachfordSteps(MovingSteps):
     """z, and the x that the proximal map of f makes of it."""
 
     def __init__(
@@ -111,7 +111,7 @@ class _Steps(MovingSteps):
         other = self.other()
         check_unchanged(_NAME, "a proximal map", x, version, other)
         move = other - x
-        norm_of_move, *norms, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
+        norm_of_move, *norms, far = norms_of(_NAME, (Space(), [move, x, other, z]))
         scale, noise = max(norms), rounding_of(self.dtype) * max(*norms, far)
         values = {"change": norm_of_move / (scale or 1.0)}
         reason = self.reason_of_move(norm_of_move, self.tol * scale, noise)

@@ -70,7 +70,7 @@ class ForwardBackward(MovingSteps):
             products = [(move, new_gradient - z_gradient)]
             if self.has_momentum and self.restart:
                 products.append((move, x_new - x))
-            norm_of_move, norm_of_x, norm_of_z, bent, *slope = pair.magnitudes(
+            norm_of_move, norm_of_x, norm_of_z, bent, *slope = pair.norms_of(
                 (move, x_new, z), products=products
             )
             del move, products
@@ -114,8 +114,8 @@ class ForwardBackward(MovingSteps):
 @torch.no_grad()
 def _first_step(A: OperatorPair, direction: Tensor) -> float:
     """Return the inverse curvature along the gradient; along a random vector if it is zero."""
-    if not any(A.magnitudes([direction])):
+    if not any(A.norms_of([direction])):
         direction = A.input.random_like(direction)
     direction = direction / A.input.unit_of(A.owner, direction)  # else A of it may be out of range
-    norm, norm_of_image = A.magnitudes([direction], [A.forward(direction)])
+    norm, norm_of_image = A.norms_of([direction], [A.forward(direction)])
     return (norm / norm_of_image) ** 2 if norm_of_image else 1.0

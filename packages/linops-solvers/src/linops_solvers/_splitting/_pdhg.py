@@ -136,7 +136,7 @@ def pdhg(
         sigma = first_sigma(pair, functions.f, proximal_f, functions.g, at_least_single(x0))
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
-    steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
+    steps = _PdhgSteps(pair, functions, progress, options, x0, p0, sigma)
     del p0  # or this name would keep it in memory until the last step
     values = {"primal": math.inf, "dual": math.inf}
     values |= {"tau": steps.tau, "sigma": steps.sigma}
@@ -150,7 +150,7 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-class _Steps(SolverSteps):
+class _PdhgSteps(SolverSteps):
     """x and the dual variable p, with the images of x and of 2 x less the x before."""
 
     def __init__(
@@ -184,7 +184,7 @@ class _Steps(SolverSteps):
             of_g = functions.g(torch.zeros_like(x), self.tau)
         mapped = (pair.output, of_f), (pair.input, of_g)
         self._may_vanish = not any([float(space.sum_of(_has_entry, z)) for space, z in mapped])
-        self.largest_x, self.largest_p = pair.magnitudes([x], [p])
+        self.largest_x, self.largest_p = pair.norms_of([x], [p])
         self._floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
     def fingerprint(self) -> dict[str, object]:
@@ -228,7 +228,7 @@ class _Steps(SolverSteps):
         self.ahead, change = torch.lerp(image, image_new, 2.0), image - image_new
         self.image = image_new
         del image, image_new
-        moved, norm_of_x, bent, dual, norm_of_p, p_moved = pair.magnitudes(
+        moved, norm_of_x, bent, dual, norm_of_p, p_moved = pair.norms_of(
             [x - x_new, x_new], [change, ahead, p_new, of_p]
         )
         primal = moved / tau

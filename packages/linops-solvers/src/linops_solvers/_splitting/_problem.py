@@ -74,7 +74,7 @@ class PenalizedProblem:
         self._normal = self.A.normal()
         self._version = version_of(self.target)
         check_adjoint(self.A, self.y, self.target)
-        self.norm_of_target, self.norm_of_y = self.A.magnitudes([self.target], [self.y])
+        self.norm_of_target, self.norm_of_y = self.A.norms_of([self.target], [self.y])
         self.x0: Tensor | None = None
         if x0 is not None:
             check_vector(owner, "x0", x0)
@@ -109,7 +109,7 @@ class PenalizedProblem:
 
     def misfit(self, x: Tensor) -> float:
         """Return |A x - y|."""
-        return self.A.magnitudes([], [self.A.forward(x) - self.y])[0]
+        return self.A.norms_of([], [self.A.forward(x) - self.y])[0]
 
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:
         """Return |A x - y|^2 / 2 + g(z), given the norm; nothing if only the map of g is known."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from .._proximals._proximal import Proximal
 from .._proximals._separable import Proximals, maps_of_blocks
 from .._shared._precision import OperatorPair
-from .._shared._space import Space, magnitudes
+from .._shared._space import Space, norms_of
 from .._shared._stacked import StackedOperators
 
 _MOST = 40  # exponent of the longest step that is tried
@@ -118,4 +118,4 @@ def _natural_step(proximal: Proximal, z: Tensor, space: Space) -> float | None:
 
 def _norm(space: Space, x: Tensor) -> float:
     """Return the norm, 0 if it is not finite."""
-    return magnitudes("pdhg", (space, [x]))[0] if bool(x.isfinite().all()) else 0.0
+    return norms_of("pdhg", (space, [x]))[0] if bool(x.isfinite().all()) else 0.0
