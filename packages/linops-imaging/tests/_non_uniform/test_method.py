@@ -12,7 +12,7 @@ from linops_core import Interpolate
 from linops_imaging import NUFFT, toeplitz_kernel
 from linops_imaging._non_uniform import _finufft
 from linops_imaging._non_uniform._gridded import ByInterpolation
-from linops_imaging._non_uniform._method import Wanted
+from linops_imaging._non_uniform._method import NufftRequest
 from linops_imaging._non_uniform._methods import METHODS
 from linops_imaging._non_uniform._toeplitz import Phases
 
@@ -78,17 +78,17 @@ def test_on_other_devices_a_table_is_taken_if_there_is_one(
 def test_a_further_method_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     class Mine(ByInterpolation):
         name = "mine"
-        goes_by_tol = True
+        chooses_grid = True
 
-        def rank(self, wanted: Wanted) -> int:
+        def rank(self, request: NufftRequest) -> int:
             return -1
 
         def note(self, interpolate: Interpolate) -> str:
             return self.name
 
-        def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
-            kernels.append(wanted.sizes)
-            return super().adjoint(wanted)
+        def adjoint(self, request: NufftRequest) -> Callable[[Phases], Tensor] | None:
+            kernels.append(request.sizes)
+            return super().adjoint(request)
 
     kernels: list[tuple[int, ...]] = []
     monkeypatch.setitem(METHODS, "mine", Mine())

@@ -28,7 +28,7 @@ from ._finufft_plan import (
 )
 from ._kaiser_bessel import check_tol
 from ._kept_by_content import KeptByContent, Key, may_be_kept, view_key
-from ._method import Method, Wanted
+from ._method import Method, NufftRequest
 from ._toeplitz import Phases
 
 
@@ -42,12 +42,12 @@ class FinufftTransform(Interpolate):
 
     saved_with: ClassVar[tuple[type, ...]] = (KeptByContent,)
 
-    def __init__(self, wanted: Wanted) -> None:
-        locs, sizes, tol, names = wanted.locs, wanted.sizes, wanted.tol, wanted.names
+    def __init__(self, request: NufftRequest) -> None:
+        locs, sizes, tol, names = request.locs, request.sizes, request.tol, request.names
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
         check_tol(tol, least_tol(sizes), sizes)
-        dims, shape, to = names.grid, None if names.is_free else names.names, wanted.points
+        dims, shape, to = names.grid, None if names.is_free else names.names, request.points
         super().__init__(locs, sizes, dims=dims, shape=shape, to=to, table_budget=0)
         self.tol = tol
         self._plans: Kept[PlanPair] = Kept()
@@ -105,19 +105,19 @@ class ByFinufft(Method):
     """Plans of finufft or cufinufft."""
 
     name = "finufft"
-    goes_by_tol = cuts_batches = True
+    chooses_grid = cuts_batches = True
 
-    def make(self, wanted: Wanted) -> NamedLinop | None:
+    def make(self, request: NufftRequest) -> NamedLinop | None:
         """Return the operator if there is a library for the device."""
-        can_run = wanted.is_asked or is_installed(wanted.locs.device.type)
-        return FinufftTransform(wanted) if can_run else None
+        can_run = request.is_named_by_user or is_installed(request.locs.device.type)
+        return FinufftTransform(request) if can_run else None
 
-    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+    def adjoint(self, request: NufftRequest) -> Callable[[Phases], Tensor] | None:
         """Return the adjoint, in double precision, if there is a library for the device."""
-        if not is_installed(wanted.locs.device.type):
+        if not is_installed(request.locs.device.type):
             return None
-        locs, sizes = wanted.locs, wanted.sizes
-        way = fastest_plan_precision(wanted.tol, sizes, torch.complex128)
+        locs, sizes = request.locs, request.sizes
+        way = fastest_plan_precision(request.tol, sizes, torch.complex128)
         pair = PlanPair(locs, sizes, 1, way)
 
         def images(phases: Phases) -> Tensor:

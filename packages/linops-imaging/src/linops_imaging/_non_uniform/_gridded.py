@@ -12,7 +12,7 @@ from torch import Tensor
 from linops_core import Chain, Interpolate, NamedLinop
 
 from ._kaiser_bessel import LEAST_OF_SINGLE, Gridding, fastest_gridding
-from ._method import Method, Wanted, interpolate_of
+from ._method import Method, NufftRequest, interpolate_of
 from ._oversampled_fft import OversampledFFT
 from ._toeplitz import Phases
 
@@ -25,26 +25,28 @@ class ByInterpolation(Method):
 
     name = "interpolate"
 
-    def rank(self, wanted: Wanted) -> int:
+    def rank(self, request: NufftRequest) -> int:
         """Return the last place."""
         return 3
 
-    def make(self, wanted: Wanted) -> NamedLinop | None:
+    def make(self, request: NufftRequest) -> NamedLinop | None:
         """Return the operator; if not asked for, it keeps weights along each axis that fit."""
-        return gridded_transform(wanted._replace(table_budget=0) if wanted.is_asked else wanted)
+        return gridded_transform(
+            request._replace(table_budget=0) if request.is_named_by_user else request
+        )
 
-    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+    def adjoint(self, request: NufftRequest) -> Callable[[Phases], Tensor] | None:
         """Return the adjoint, which grids some points at a time."""
-        locs = wanted.locs
-        dtype = torch.complex128 if self.needs_double(wanted) else torch.complex64
+        locs = request.locs
+        dtype = torch.complex128 if self.needs_double(request) else torch.complex64
         # Adding up grids then takes less than gridding, and points less memory than the grid.
-        step = max(_POINTS, math.prod(_gridding(wanted).padded) // 64)
+        step = max(_POINTS, math.prod(_gridding(request).padded) // 64)
 
         def images(phases: Phases) -> Tensor:
             total: Tensor | None = None
             for start in range(0, max(1, len(locs)), step):  # also without points
                 points = slice(start, start + step)
-                some = gridded_transform(wanted._replace(locs=locs[points]))
+                some = gridded_transform(request._replace(locs=locs[points]))
                 fourier, interpolate = cast(Chain, some).linops
                 part = interpolate.H(phases.at(points).to(dtype))
                 total = part if total is None else total.add_(part)
@@ -54,10 +56,10 @@ class ByInterpolation(Method):
 
         return images
 
-    def needs_double(self, wanted: Wanted) -> bool:
+    def needs_double(self, request: NufftRequest) -> bool:
         """Return whether the fastest way that keeps ``tol`` is one in double precision."""
-        single = _gridding(wanted).error(wanted.sizes, torch.float32)
-        return wanted.given is None and single > wanted.tol
+        single = _gridding(request).error(request.sizes, torch.float32)
+        return request.gridding is None and single > request.tol
 
     def note(self, interpolate: Interpolate) -> str:
         """Return whether there is a table now."""
@@ -75,24 +77,24 @@ class ByTable(ByInterpolation):
 
     name = "table"
 
-    def rank(self, wanted: Wanted) -> int:
+    def rank(self, request: NufftRequest) -> int:
         """Return a place before or behind finufft."""
-        is_fast = len(wanted.sizes) < 3 and wanted.is_for_coils and wanted.tol >= LEAST_OF_SINGLE
-        return 0 if is_fast or wanted.locs.device.type != "cpu" else 2
+        is_fast = len(request.sizes) < 3 and request.is_for_coils and request.tol >= LEAST_OF_SINGLE
+        return 0 if is_fast or request.locs.device.type != "cpu" else 2
 
-    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+    def adjoint(self, request: NufftRequest) -> Callable[[Phases], Tensor] | None:
         """Return None: few images share the locations of a kernel."""
         return None
 
-    def make(self, wanted: Wanted) -> NamedLinop | None:
+    def make(self, request: NufftRequest) -> NamedLinop | None:
         """Return the operator if there is a table; without locations none is needed."""
-        operand = gridded_transform(wanted)
+        operand = gridded_transform(request)
         interpolate = interpolate_of(operand)
-        if interpolate.table_nbytes or (wanted.is_asked and not wanted.locs.numel()):
+        if interpolate.table_nbytes or (request.is_named_by_user and not request.locs.numel()):
             return operand
-        if not wanted.is_asked:
+        if not request.is_named_by_user:
             return None
-        unlimited = gridded_transform(wanted._replace(table_budget=2**62))
+        unlimited = gridded_transform(request._replace(table_budget=2**62))
         if not (nbytes := interpolate_of(unlimited).table_nbytes):
             raise ValueError(
                 'NUFFT: method="table" needs locations that do not require gradients and were not '
@@ -105,22 +107,22 @@ class ByTable(ByInterpolation):
         )
 
 
-def gridded_transform(wanted: Wanted) -> NamedLinop:
+def gridded_transform(request: NufftRequest) -> NamedLinop:
     """Return a NUFFT as a chain: an oversampled FFT, and an interpolation."""
-    names, sizes, way = wanted.names, wanted.sizes, _gridding(wanted)
+    names, sizes, way = request.names, request.sizes, _gridding(request)
     interpolate = Interpolate(
-        wanted.locs,
+        request.locs,
         way.padded,
         width=way.width,
         dims=names.result,
         shape=None if names.is_free else names.output,
-        to=wanted.points,
+        to=request.points,
         kernel_params={"beta": way.beta, "scaled": True},  # in single precision I_0^3 overflows
         scale=[larger / size for larger, size in zip(way.padded, sizes, strict=True)],
-        table_budget=wanted.table_budget,
+        table_budget=request.table_budget,
     )
     return interpolate @ OversampledFFT(names, sizes, way)
 
 
-def _gridding(wanted: Wanted) -> Gridding:
-    return wanted.given or fastest_gridding(wanted.tol, wanted.sizes)
+def _gridding(request: NufftRequest) -> Gridding:
+    return request.gridding or fastest_gridding(request.tol, request.sizes)

@@ -15,14 +15,14 @@ from ._kaiser_bessel import Gridding
 from ._toeplitz import Phases
 
 
-class Wanted(NamedTuple):
+class NufftRequest(NamedTuple):
     """A NUFFT that a method is to build."""
 
     locs: Tensor
     sizes: tuple[int, ...]
     tol: float
-    """The largest error of an entry that is allowed; with ``given``, the one that it has."""
-    given: Gridding | None
+    """The largest error of an entry that is allowed; with ``gridding``, the one that it has."""
+    gridding: Gridding | None
     """The grid and the kernel that ``oversamp`` and ``width`` give."""
     points: tuple[NamedDimension, ...]
     """Dimensions of frames, then of points."""
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
     table_budget: int | None = 0
     is_for_coils: bool = False
     """Whether several images share the locations."""
-    is_asked: bool = True
+    is_named_by_user: bool = True
     """Whether the user named the method; otherwise there are others."""
 
 
@@ -40,31 +40,31 @@ class Method(ABC):
 
     name: ClassVar[str]
 
-    goes_by_tol: ClassVar[bool] = False
-    """Whether it takes neither ``oversamp`` nor ``width``."""
+    chooses_grid: ClassVar[bool] = False
+    """Whether it chooses its grid by ``tol``, and takes neither ``oversamp`` nor ``width``."""
 
     cuts_batches: ClassVar[bool] = False
     """Whether its operator itself cuts a large batch into images; otherwise NUFFT cuts it."""
 
-    def rank(self, wanted: Wanted) -> int:
+    def rank(self, request: NufftRequest) -> int:
         """Return its place in the order in which ``method="auto"`` tries the methods."""
         return 1
 
     @abstractmethod
-    def make(self, wanted: Wanted) -> NamedLinop | None:
+    def make(self, request: NufftRequest) -> NamedLinop | None:
         """Return the operator, in which an Interpolate has the locations.
 
-        If it cannot run here, raise an error if it ``is_asked``, and return None otherwise.
+        If it cannot run here, raise an error if it ``is_named_by_user``, and return None otherwise.
         """
 
-    def adjoint(self, wanted: Wanted) -> Callable[[Phases], Tensor] | None:
+    def adjoint(self, request: NufftRequest) -> Callable[[Phases], Tensor] | None:
         """Return the adjoint for kernels of ToeplitzNormal, or None if others compute these.
 
         It maps :class:`Phases` of the locations to images (B, N...).
         """
         return None
 
-    def needs_double(self, wanted: Wanted) -> bool:
+    def needs_double(self, request: NufftRequest) -> bool:
         """Return whether its operator must get data in double precision to keep ``tol``."""
         return False
 

@@ -10,7 +10,7 @@ from linops_core import NamedLinop
 
 from ._finufft import ByFinufft
 from ._gridded import ByInterpolation, ByTable
-from ._method import Method, Wanted
+from ._method import Method, NufftRequest
 from ._toeplitz import Phases
 
 METHODS: Mapping[str, Method] = {
@@ -19,19 +19,22 @@ METHODS: Mapping[str, Method] = {
 """All methods. A further one, by another library say, is one more line."""
 
 
-def made(name: str, wanted: Wanted) -> tuple[Method, NamedLinop]:
+def made(name: str, request: NufftRequest) -> tuple[Method, NamedLinop]:
     """Return a method and its operator; of "auto", the first in the order that can run here."""
-    methods: Sequence[Method] = [METHODS[name]] if name != "auto" else _in_order(wanted)
-    tried = ((method, method.make(wanted._replace(is_asked=name != "auto"))) for method in methods)
+    methods: Sequence[Method] = [METHODS[name]] if name != "auto" else _in_order(request)
+    tried = (
+        (method, method.make(request._replace(is_named_by_user=name != "auto")))
+        for method in methods
+    )
     return next((method, operand) for method, operand in tried if operand is not None)
 
 
-def adjoint_for_kernels(wanted: Wanted) -> Callable[[Phases], Tensor]:
+def adjoint_for_kernels(request: NufftRequest) -> Callable[[Phases], Tensor]:
     """Return the adjoint of the first method that computes kernels here."""
-    tried = (method.adjoint(wanted) for method in _in_order(wanted))
+    tried = (method.adjoint(request) for method in _in_order(request))
     return next(adjoint for adjoint in tried if adjoint is not None)
 
 
-def _in_order(wanted: Wanted) -> list[Method]:
-    methods = [m for m in METHODS.values() if not (wanted.given and m.goes_by_tol)]
-    return sorted(methods, key=lambda method: method.rank(wanted))
+def _in_order(request: NufftRequest) -> list[Method]:
+    methods = [m for m in METHODS.values() if not (request.gridding and m.chooses_grid)]
+    return sorted(methods, key=lambda method: method.rank(request))

@@ -29,7 +29,7 @@ from .._checks import sizes_of_grid
 from .._some_at_a_time import applied_in_pieces
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding
 from ._locations import check_locations
-from ._method import Wanted, interpolate_of
+from ._method import NufftRequest, interpolate_of
 from ._methods import METHODS, made
 from ._names import names_of_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
@@ -177,14 +177,14 @@ class NUFFT(Wrapper):
         if method not in ("auto", *METHODS):
             allowed = "auto", *METHODS
             raise ValueError(f"NUFFT: method must be one of {allowed}, got {method!r}")
-        given = None
+        gridding = None
         if (oversamp, width) != (None, None):
             if tol is not None:
                 raise ValueError(
                     "NUFFT: tol must be given without oversamp and width, which it chooses, got "
                     f"{tol=}, {oversamp=}, {width=}"
                 )
-            if method != "auto" and METHODS[method].goes_by_tol:
+            if method != "auto" and METHODS[method].chooses_grid:
                 raise ValueError(
                     f'NUFFT: method="{method}" must be given without oversamp and width, which it '
                     f"chooses by tol, got {oversamp=}, {width=}"
@@ -193,17 +193,19 @@ class NUFFT(Wrapper):
             width = 4.0 if width is None else width
             check_real("NUFFT", "oversamp", oversamp, LEAST_OVERSAMPLING)
             check_real("NUFFT", "width", width, 2)
-            given = Gridding.given(sizes, oversamp, width)
-            tol = given.error(sizes, torch.float64)
+            gridding = Gridding.given(sizes, oversamp, width)
+            tol = gridding.error(sizes, torch.float64)
         last, placed = (output_shape, input_shape, batch_shape), (dims, shape, to)
         points, names = names_of_transform(locs.shape, last, placed, input_kshape)
         is_for_coils = not toeplitz and not {*names.batch} <= {ELLIPSES, *points}
         tol = _TOL if tol is None else check_real("NUFFT", "tol", tol, above=0)
-        wanted = Wanted(locs, sizes, tol, given, points, names, table_budget, is_for_coils)
-        way, operand = made(method, wanted)
+        request = NufftRequest(
+            locs, sizes, tol, gridding, points, names, table_budget, is_for_coils
+        )
+        way, operand = made(method, request)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
         self.grid_size, self.toeplitz, self._error = sizes, toeplitz, tol
-        self._method, self._needs_double = way.name, way.needs_double(wanted)
+        self._method, self._needs_double = way.name, way.needs_double(request)
 
     @staticmethod
     def fn(linop: NUFFT, x: Tensor, /) -> Tensor:

@@ -16,7 +16,7 @@ from linops_core.siblings import Kept, acts_as, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._kept_by_content import Key, may_be_kept, view_key
-from ._method import Wanted
+from ._method import NufftRequest
 from ._methods import adjoint_for_kernels
 from ._normal_factors import NormalFactors
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
@@ -231,7 +231,7 @@ class _Frame:
         tol = 1e-11 if self._dtype == torch.float64 else 2e-5
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
         names = GridNames((ND("B"), *image), image, grid)
-        return at, adjoint_for_kernels(Wanted(at, sizes, tol, None, (ND("P"),), names))
+        return at, adjoint_for_kernels(NufftRequest(at, sizes, tol, None, (ND("P"),), names))
 
 
 def check_device(name: str, x: Tensor, locs: Tensor) -> None:
