@@ -14,7 +14,7 @@ from ._arrays import Dims, Name
 
 
 @dataclass(frozen=True)
-class Axes:
+class ScanAxes:
     """The names of all axes. Inside, they are in this order: coils, batch, grid or points."""
 
     owner: str
@@ -62,7 +62,7 @@ def axes_of(
     grid_size: Sequence[int] | None,
     *,
     has_locs: bool,
-) -> Axes:
+) -> ScanAxes:
     """Return the axes of k-space of a shape, whose names are ``dims``."""
     names, (coil,) = as_dims(dims), as_dims((coil_dim,))
     points = tuple([dim for dim in names if dim.name.startswith("K") and dim != coil])
@@ -96,7 +96,7 @@ def axes_of(
         )
     of_maps = tuple([dim for dim in full if dim not in points])
     sizes |= dict(zip(grid, pixels, strict=True))
-    return Axes(owner, names, coil, batch, points, grid, of_maps, sizes)
+    return ScanAxes(owner, names, coil, batch, points, grid, of_maps, sizes)
 
 
 def _sizes_of_grid(owner: str, grid_size: Sequence[int] | None) -> list[int]:

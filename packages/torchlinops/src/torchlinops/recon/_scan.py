@@ -19,7 +19,7 @@ from linops_multigpu import batched
 from linops_split import plan_batches
 
 from ._arrays import AnyArray, Array, Dims, Name, is_all_finite, tensor_of
-from ._axes import Axes, axes_of
+from ._axes import ScanAxes, axes_of
 from ._maps import maps_of
 from ._messages import in_name_of
 
@@ -136,14 +136,14 @@ Located = tuple[Tensor, Dims]
 """Locations along a trajectory and their axes."""
 
 
-def _locations(axes: Axes, locs: Array, device: torch.device) -> Located:
+def _locations(axes: ScanAxes, locs: Array, device: torch.device) -> Located:
     """Return the locations of all slices and frames, or of each."""
     where = tensor_of(axes.owner, "locs", locs, device)
     is_shared = where.ndim - 1 == len(axes.points)
     return axes.in_order("locs", where, axes.points if is_shared else axes.of_samples)
 
 
-def _transform(axes: Axes, where: Located | None) -> NamedLinop:
+def _transform(axes: ScanAxes, where: Located | None) -> NamedLinop:
     """Return the transform F from coil images to samples."""
     others = (axes.coil, *axes.batch)
     if where is None:
@@ -153,7 +153,7 @@ def _transform(axes: Axes, where: Located | None) -> NamedLinop:
 
 
 def _weighting(
-    axes: Axes, y: Tensor, weights: Array | None, where: Located | None
+    axes: ScanAxes, y: Tensor, weights: Array | None, where: Located | None
 ) -> tuple[Tensor, Diagonal]:
     """Return the samples that count, and the roots W of the weights of their squared errors."""
     owner, real = axes.owner, y.dtype.to_real()
@@ -182,7 +182,7 @@ def _weighting(
 
 
 def _sensitivities(
-    axes: Axes, y: Tensor, maps: Array | None, W: Diagonal, F: NamedLinop, frames: Dims
+    axes: ScanAxes, y: Tensor, maps: Array | None, W: Diagonal, F: NamedLinop, frames: Dims
 ) -> Dense:
     """Return the operator S from the image to coil images."""
     coil, batch, grid = axes.coil, axes.batch, axes.grid
@@ -200,7 +200,7 @@ def _sensitivities(
     return Dense(s, of_s, (*batch, *grid), (coil, *batch, *grid))
 
 
-def _in_tiles(axes: Axes, A: NamedLinop, memory: float | str, dtype: torch.dtype) -> NamedLinop:
+def _in_tiles(axes: ScanAxes, A: NamedLinop, memory: float | str, dtype: torch.dtype) -> NamedLinop:
     """Return A in tiles of coils and slices that stay within a budget."""
     sizes = {dim: axes.sizes[dim] for dim in A.ishape}
     try:
