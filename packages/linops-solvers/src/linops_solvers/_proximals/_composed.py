@@ -93,11 +93,11 @@ def conjugate(proximal: Proximal) -> ProximalMap:
             "conjugate: the function must be convex, got a map that is made of l0, "
             "which has no such conjugate"
         )
-    of_parts = proximal.of_parts
+    map_in = proximal.map_in
     return replace(
         proximal,
         proximal=_conjugate_of(proximal.proximal),
-        of_parts=of_parts and (lambda space: _conjugate_of(of_parts(space))),
+        map_in=map_in and (lambda space: _conjugate_of(map_in(space))),
         value_in=None,
     )
 

@@ -35,8 +35,8 @@ class ProximalMap:
     proximal: Proximal
     dims: tuple[int, ...] | None = ()
     """The axes whose entries depend on each other; () if it is separable, None for all axes."""
-    of_parts: Callable[[Space], Proximal] | None = None
-    """The same map for parts of vectors, if that is a different function."""
+    map_in: Callable[[Space], Proximal] | None = None
+    """The same map for a vector in a space, if that is a different function."""
     is_convex: bool = True
     owner: str | None = None
     """The name in messages about its arguments; None if they are not checked."""
@@ -177,8 +177,8 @@ def map_on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Pro
             f"its argument, got {proximal!r}; if it is separable, wrap it in "
             "linops_solvers.separable"
         )
-    if proximal.of_parts is not None:
-        return replace(proximal, proximal=proximal.of_parts(space), of_parts=None)
+    if proximal.map_in is not None:
+        return replace(proximal, proximal=proximal.map_in(space), map_in=None)
     dims, axes = proximal.dims, space.cut
     if dims == ():
         return proximal

@@ -45,7 +45,7 @@ def map_of_all_blocks(
         return torch.stack([one(block / unit) for one, block, unit in blocks if one]).sum()
 
     value_in = value if None not in values else None
-    return ProximalMap(of_sum, of_parts=lambda space: of_sum, value_in=value_in)
+    return ProximalMap(of_sum, map_in=lambda space: of_sum, value_in=value_in)
 
 
 def maps_of_blocks(
