@@ -42,6 +42,7 @@ from ._base._sliceable import WeightPart as WeightPart
 from ._base._totals import WHOLE as WHOLE
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
+from ._base._totals import is_over_processes as is_over_processes
 from ._base._totals import totals_of as totals_of
 from ._extras import optional_module as optional_module
 from ._kept import Kept as Kept

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from linops_core import FFT, Diagonal, Identity, NamedLinop, Side, Totals, VStack
-from linops_core.siblings import totals_of
+from linops_core.siblings import is_over_processes, totals_of
 from nameddim import ND
 
 
@@ -66,7 +66,7 @@ def test_what_mixes_parts_is_refused(A: NamedLinop, match: str) -> None:
 
 
 def test_what_mixes_parts_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Spread, "_is_over_processes", True)
+    monkeypatch.setitem(is_over_processes._answers, Spread, lambda linop: True)
     F, both = FFT(dims=("N",)), VStack(spread, local)
     for number in range(3):
         with pytest.raises(NotImplementedError, match="N must be a batch"):

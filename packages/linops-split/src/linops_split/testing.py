@@ -211,8 +211,11 @@ def assert_tiles_make_the_whole(
         ("A.H", batched.H, linop.H, y.real),
         ("A.N", batched.N, linop.N, x.real),
     ):
-        dtype, wanted = ours(z).dtype, own(z).dtype
-        if dtype != wanted:
+        try:
+            wanted = own(z).dtype
+        except RuntimeError:  # of an operator that takes complex vectors only
+            continue
+        if (dtype := ours(z).dtype) != wanted:
             raise AssertionError(f"{name} of {where}: the dtype must be {wanted}, got {dtype}")
 
 

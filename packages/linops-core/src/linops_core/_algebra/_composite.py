@@ -32,7 +32,7 @@ from .._base._places import (
 )
 from .._base._swapped_functions import has_sizes_of_names
 from .._base._tile import Supports
-from .._base._totals import PartsSideBySide, Totals, totals_of
+from .._base._totals import PartsSideBySide, Totals, is_over_processes, totals_of
 from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
 
@@ -64,6 +64,7 @@ class Composite(NamedLinop):
     (2, Scalar (N) -> (N)  weight: 3.0)
     """
 
+    _is_over_processes: bool = False
     threaded: bool = False
     """Whether the operands run on several threads."""
     _is_side_by_side: ClassVar[bool] = False
@@ -81,7 +82,7 @@ class Composite(NamedLinop):
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
-        if any([linop._is_over_processes for linop in operands.values()]):
+        if any(map(is_over_processes, operands.values())):
             self._is_over_processes = True
         if dims is not None:
             COMPOSITION_DIMS.keep(self, dims)
@@ -326,6 +327,11 @@ def operands_without_fftshift(
 @has_sizes_of_names.register(Composite)
 def _has_operands_side_by_side(linop: Composite) -> bool:
     return linop._is_side_by_side
+
+
+@is_over_processes.register(Composite)
+def _is_an_operand_over_processes(linop: Composite) -> bool:
+    return linop._is_over_processes
 
 
 @totals_of.register(Composite)

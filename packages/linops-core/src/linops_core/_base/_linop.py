@@ -66,8 +66,6 @@ class NamedLinop(Calls, Arithmetic, Conversions, Slicing):
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
-    _is_over_processes: bool = False
-    """Whether it or an operand is an operator over several processes; see :func:`totals_of`."""
     takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""
 

@@ -66,6 +66,15 @@ WHOLE = Totals()
 
 
 @Question.inherited
+def is_over_processes(linop: object) -> bool:
+    """Return whether the operator or an operand is one over several processes.
+
+    A class that registers an answer to :func:`totals_of` may have compositions checked by it.
+    """
+    return False
+
+
+@Question.inherited
 def totals_of(linop: object, side: Side) -> Totals | None:
     """Return how sums over the parts of a vector of one side are collected; None for whole vectors.
 

@@ -13,7 +13,13 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
-from linops_core.siblings import is_differentiated, totals_of, without_fftshift, writing_is_safe
+from linops_core.siblings import (
+    is_differentiated,
+    is_over_processes,
+    totals_of,
+    without_fftshift,
+    writing_is_safe,
+)
 from nameddim import NamedDimension
 
 from .._plans._dry_run import dry_run, has_ranks
@@ -61,7 +67,6 @@ class DistributedLinop(NamedLinop):
     _gain: float | None = None
     """The number c if A^H A and A A^H are known to be c times the identity."""
     _derivations = frozenset[str]()
-    _is_over_processes = True
 
     @property
     def sharding(self) -> Sharding:
@@ -320,7 +325,8 @@ class DistributedLinop(NamedLinop):
         )
 
 
-has_ranks.register(DistributedLinop)(lambda linop: True)
+for question in (has_ranks, is_over_processes):
+    question.register(DistributedLinop)(lambda linop: True)
 
 
 class Moved(torch.autograd.Function):
