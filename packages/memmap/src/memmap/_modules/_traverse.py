@@ -21,6 +21,7 @@ from ._classes import (
     OPAQUE,
     TENSOR,
     copies_itself,
+    has_plain_state,
     kind_of,
     reduced,
     slot_names,
@@ -122,7 +123,7 @@ class Traversal:
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
         state: Any = module.__dict__
-        if not copies_itself(type(module)):
+        if not (has_plain_state(type(module)) or copies_itself(type(module))):
             state = self._reduced(module)[2]
             if not isinstance(state, dict):
                 self.meet(state, path, owned)
@@ -143,6 +144,8 @@ class Traversal:
             yield from _items(value.items(), path is None)
         elif kind == ITEMS:
             yield from _numbered(value)
+        elif has_plain_state(type(value)):
+            yield from _dotted(getattr(value, "__dict__", {}))
         else:
             yield from self.reduced_members(value)
 
