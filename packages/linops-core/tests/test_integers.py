@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import (
+    FFT,
     Add,
     BlocksToArray,
     Concat,
@@ -88,6 +89,7 @@ MULTIPLYING: dict[str, Callable[[Tensor], NamedLinop]] = {
     "a number": lambda w: Scalar(int(w[0])),
     "its normal": lambda w: Scalar(int(w[0])).N,
     "Repeat.N": lambda w: Repeat({"C": 200}, "N", "CN").N,
+    "FFT.N": lambda w: FFT(1, norm="backward").N,
 }
 INTEGERS = st.sampled_from(NARROW[1:])
 EXTREMES = st.sampled_from([largest, smallest])

@@ -289,20 +289,6 @@ def test_the_law_finds_derived_operators_that_are_wrong(
         assert_tiles_make_the_whole(matrix(), {"N": 2})
 
 
-def test_a_normal_in_tiles_has_the_dtype_of_the_whole_normal() -> None:
-    """Also that of tiles which are summed, of which there is no closed form."""
-    A = FFT(1, norm="backward") @ Dense(torch.ones(4, 3), ("Nx", "N"), ("N",), ("Nx",))
-    x = torch.tensor([1.0, 2.0, 3.0])
-    for sizes in ({"N": 1}, {"N": 2}, {}):
-        torch.testing.assert_close(batch_linop(A, sizes).N(x), A.N(x))
-
-
-def test_the_law_finds_normals_of_another_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tiled, "own_normal", lambda self: (1 + 0j) * self._whole.N)
-    with pytest.raises(AssertionError, match=r"A.N of .*: the dtype must be .*64, got .*128"):
-        assert_tiles_make_the_whole(Dense(torch.rand(4, 5, dtype=torch.float64)), {"M": 3})
-
-
 def test_cuttable_dimensions_are_those_with_a_role_and_a_size() -> None:
     A = matrix()
     assert cuttable_dims(A) == ["M", "N"]

@@ -160,7 +160,7 @@ def test_a_number_hides_no_closed_form_from_a_normal() -> None:
     assert [type(part) for part in normal.flatten()] == [Normal, Scalar]
     assert torch.equal(normal(torch.ones(2)), torch.tensor([9.0 + 0j, 36.0]))
     F = FFT(1, (), (("N",), ("M",)))
-    assert [type(part) for part in (2 * F).N.flatten()] == [Identity, Scalar]
+    assert isinstance((2 * F).N, Scalar)
     gain = torch.tensor(2.0, requires_grad=True)
     learned = (gain * F).N
     assert learned.is_endomorphism

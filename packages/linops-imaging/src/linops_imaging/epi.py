@@ -141,7 +141,7 @@ class LinePhase(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
-        return Identity.on_input_of(self, is_complex=True)
+        return Identity.on_input_of(self)
 
     def _phases(self, x: Tensor, sign: int) -> Tensor:
         # In double precision: there are few numbers, and they may be far from the middle.

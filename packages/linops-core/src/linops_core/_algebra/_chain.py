@@ -24,7 +24,7 @@ from .._base._totals import Totals, totals_of
 from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
-from ._identity import Identity, may_be_left_out
+from ._identity import Identity, is_identity, knows_more
 from ._normal import composed_normal, fit_inner
 from ._over_processes import check_shares_pass, check_totals
 from ._scalar import Scalar, is_extreme, is_number, is_real_number, with_few_numbers
@@ -244,7 +244,7 @@ def _simplified(
     """Return the chain without identities, and with few scalars."""
     kept: dict[int, NamedLinop] = {}
     for number, linop in enumerate(operands):
-        if not may_be_left_out(linop, [*kept.values()], operands[number + 1 :]):
+        if not is_identity(linop) or knows_more(linop, [*kept.values()], operands[number + 1 :]):
             kept[number] = linop
     kept = with_few_numbers(kept)
     if not kept:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TypeGuard
 
 from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
-from .._base._arithmetic import rules
 from .._base._copying import linked_copy
 from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
-from .._kernels._dtype import as_complex
 from ._zero import lengths_of
 
 
@@ -47,8 +44,6 @@ class Identity(SliceableLinop):
     is_real = True
     _lengths: Mapping[NamedDimension, int] = MappingProxyType({})
     """Lengths of dimensions, if the identity stands for operators that know them."""
-    _is_complex = False
-    """Whether results are complex, as those of the operator whose normal it is."""
 
     def __init__(
         self,
@@ -68,14 +63,11 @@ class Identity(SliceableLinop):
                 )
 
     @classmethod
-    def on_input_of(cls, linop: NamedLinop, *, is_complex: bool = False) -> Identity:
-        """Return the identity of the input space, which accepts the sizes that ``linop`` does.
-
-        With ``is_complex``, results for real vectors are complex.
-        """
+    def on_input_of(cls, linop: NamedLinop) -> Identity:
+        """Return the identity of the input space, which accepts the sizes that ``linop`` does."""
         sizes = zip(linop.ishape, linop.sizes("input"), strict=True)
         lengths = {dim: n for dim, n in sizes if n is not None and not is_wildcard(dim)}
-        return linked_copy(cls(linop.ishape), None, _lengths=lengths, _is_complex=is_complex)
+        return linked_copy(cls(linop.ishape), None, _lengths=lengths)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if any length is accepted."""
@@ -83,8 +75,8 @@ class Identity(SliceableLinop):
 
     @staticmethod
     def fn(linop: Identity, x: Tensor, /) -> Tensor:
-        """Return x itself, or as a complex tensor."""
-        return as_complex(x) if linop._is_complex else x
+        """Return x itself."""
+        return x
 
     adj_fn = fn
 
@@ -113,7 +105,7 @@ class Identity(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity of the input space."""
-        return Identity.on_input_of(self, is_complex=self._is_complex)
+        return Identity.on_input_of(self)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the identity of the slices of each window."""
@@ -132,22 +124,13 @@ class Identity(SliceableLinop):
         return linked_copy(other, None, _lengths=lengths)
 
 
-def is_identity(linop: NamedLinop) -> TypeGuard[Identity]:
+def is_identity(linop: NamedLinop) -> bool:
     """Whether ``linop`` is an Identity that renames nothing; compositions omit it."""
     return acts_as(linop, Identity) and linop.ishape == linop.oshape
 
 
-def may_be_left_out(
-    linop: NamedLinop, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
-) -> bool:
-    """Whether ``linop`` is an identity of which the operators around it say all."""
-    if not is_identity(linop) or knows_lengths(linop, before, after):
-        return False
-    return not linop._is_complex or any(map(returns_complex, (*before, *after)))
-
-
-def knows_lengths(
-    identity: Identity, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
+def knows_more(
+    identity: NamedLinop, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
 ) -> bool:
     """Whether an identity knows a length that the operators next to it do not."""
     sides = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in before[-1:]]
@@ -156,21 +139,6 @@ def knows_lengths(
     dims = {dim for pairs in sides for dim, size in pairs if size is not None}
     sizes_by_dim = zip(identity.ishape, identity.sizes("input"), strict=True)
     return any(size is not None and dim not in dims for dim, size in sizes_by_dim)
-
-
-def as_complex_as(identity: Identity, linop: NamedLinop) -> NamedLinop:
-    """Return an operator, with complex results if those of the identity are."""
-    if not identity._is_complex or returns_complex(linop):
-        return linop
-    return rules.compose(linop, linked_copy(Identity(linop.oshape), None, _is_complex=True))
-
-
-def returns_complex(linop: NamedLinop) -> bool:
-    """Whether results are known to be complex, also for real vectors."""
-    if acts_as(linop, Identity):
-        return linop._is_complex
-    weights = (*linop.parameters(), *linop.buffers())
-    return linop.is_complex_linear and any([weight.is_complex() for weight in weights])
 
 
 def is_unitary(linop: NamedLinop) -> bool:

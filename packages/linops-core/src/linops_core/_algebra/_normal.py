@@ -30,7 +30,7 @@ from .._base._tile import Supports, Window
 from .._base._totals import Totals, totals_of
 from ._composite import operands_without_fftshift, supports_of
 from ._fitting import fitted_input, fitted_neighbours
-from ._identity import as_complex_as, is_identity, knows_lengths
+from ._identity import is_identity, knows_more
 from ._same_space import check_operands
 from ._wrapper import Wrapper
 
@@ -177,13 +177,9 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     if inner is None:
         has_form = linop.normal_fn is not NamedLinop.normal_fn
         return Normal(linop) if has_form else composed_normal(linop)
-    if (
-        config.reduce_identity_in_normal
-        and is_identity(inner)
-        and not knows_lengths(inner, [linop], [])
-    ):
-        result = fit_inner(linop, inner)[0].own_normal()
-        return as_complex_as(inner, result).as_endomorphism()
+    may_leave_out = is_identity(inner) and not knows_more(inner, [linop], [])
+    if may_leave_out and config.reduce_identity_in_normal:
+        return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
     return normal_around(inner, linop) or composed_normal(linop, inner)
 
 

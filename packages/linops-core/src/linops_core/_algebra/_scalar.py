@@ -21,6 +21,7 @@ from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import product_in_wide_dtype
 from .._kernels._plain import can_read_values
 
+
 _EXTREME = 64
 """Numbers beyond this power of two are applied in two steps."""
 
@@ -117,8 +118,7 @@ class Scalar(SliceableLinop):
         if is_number(self):
             squared = (self.weight * self.weight.conjugate()).real
             if may_be_moved(squared) and bool(squared) == bool(self.weight):  # not rounded to zero
-                is_complex = isinstance(self.weight, complex)
-                return Scalar(complex(squared) if is_complex else squared, self.ishape)
+                return Scalar(squared, self.ishape)
         return super().own_normal()
 
     def anywhere(self) -> Scalar:

@@ -174,7 +174,7 @@ class NamedLinop(Calls, Arithmetic, Conversions, Slicing):
         """Return A^H A, or A^H inner A.
 
         A dimension that A sums over gets a new name in the output (N -> N1), so that input and
-        output can be sliced separately. Results have the dtype of A^H (A x).
+        output can be sliced separately.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
-from .._kernels._dtype import as_complex, product_in_wide_dtype
+from .._kernels._dtype import product_in_wide_dtype
 from .._numbers import is_size
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
@@ -127,7 +127,7 @@ class FFT(GridOperator[AxisMap]):
         """Return s^2 N x."""
         points = math.prod([x.shape[axis] for axis in linop.grid_axes[0]])  # a compiler traces it
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
-        return product_in_wide_dtype(scale, as_complex(x))
+        return product_in_wide_dtype(scale, x)
 
     adj_normal_fn = normal_fn
 
@@ -174,7 +174,7 @@ class FFT(GridOperator[AxisMap]):
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
         if self.norm == "ortho":
-            return Identity.on_input_of(self, is_complex=True)
+            return Identity.on_input_of(self)
         return Normal(self, NamedShape(self.ishape), multiplies_by="number")
 
 

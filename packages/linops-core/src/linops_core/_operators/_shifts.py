@@ -231,7 +231,7 @@ class FourierShift(GridOperator[AxisMap]):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
-        return Identity.on_input_of(self, is_complex=True)
+        return Identity.on_input_of(self)
 
 
 def _rolled(x: Tensor, axes: Sequence[ExtendedAxis], sign: int) -> Tensor:

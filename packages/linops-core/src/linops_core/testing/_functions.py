@@ -1,4 +1,4 @@
-"""Checks of an operator's functions: they are what they say, with results of one dtype."""
+"""Check of the functions of an operator: ``fn``, ``adj_fn`` and ``normal_fn`` are what they say."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import copy
 
 from torch import Tensor
 
-from .._algebra._zero import Zero
-from .._base._copying import submodules_of
 from .._base._linop import NamedLinop
 from ._tiles import Close, LawError
 
@@ -31,25 +29,6 @@ def check_functions(A: NamedLinop, x: Tensor, close: Close) -> None:
             want = wanted[name]
             if result.shape != want.shape or not close(result, want):
                 raise LawError(f"{A!r}\n{name} of {how} must return\n{want}, got\n{result}")
-
-
-def check_dtypes(A: NamedLinop, x: Tensor) -> None:
-    """Check that normal operators have the dtype of the operator followed by its adjoint.
-
-    Operators that are linear over the reals only may differ, and those with a zero operator, which
-    returns zeros of the dtype of its input.
-
-    Raises
-    ------
-    LawError
-        If a dtype differs.
-    """
-    if not A.is_complex_linear or any(isinstance(part, Zero) for part in submodules_of(A)):
-        return
-    expected = A.H(A(x)).dtype
-    for name, normal in (("A.N", A.N), ("A.H @ A", A.H @ A)):
-        if (dtype := normal(x).dtype) != expected:
-            raise LawError(f"{A!r}\n{name}(x) must have the dtype {expected}, got {dtype}")
 
 
 def adjoint_by_hand(linop: NamedLinop) -> NamedLinop:

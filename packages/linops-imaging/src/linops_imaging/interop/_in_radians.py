@@ -41,7 +41,7 @@ class Phase(Diagonal):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
-        return Identity.on_input_of(self, is_complex=True)
+        return Identity.on_input_of(self)
 
 
 def transform(
