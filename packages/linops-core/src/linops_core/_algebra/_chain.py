@@ -25,9 +25,9 @@ from ._composite import Composite, operands_without_fftshift, with_operands_inli
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity, is_identity, knows_more
-from ._normal import composed_normal, fit_inner
+from ._normal import fit_inner
 from ._over_processes import check_shares_pass, check_totals
-from ._scalar import Scalar, is_extreme, is_number, is_real_number, with_few_numbers
+from ._scalar import Scalar, is_number, is_real_number, with_few_numbers
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
 from ._zero import Zero
@@ -113,8 +113,6 @@ class Chain(Composite):
         Numbers that commute with all operands are moved to the front, so that they do not hide a
         closed form.
         """
-        if is_extreme(self.linops):  # numbers stay around the operator that they compensate
-            return composed_normal(self, inner)
         if inner is not None:  # fitted to all of the chain, so that an error names the chain
             _, inner = fit_inner(self, inner)
         operands = self.linops if inner is None else (*self.linops, inner)

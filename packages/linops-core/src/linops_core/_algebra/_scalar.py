@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import frexp
 from numbers import Integral, Real
 from sys import float_info
 from typing import Any, TypeGuard, cast
@@ -20,10 +19,6 @@ from .._base._question import acts_as
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import product_in_wide_dtype
 from .._kernels._plain import can_read_values
-
-
-_EXTREME = 64
-"""Numbers beyond this power of two are applied in two steps."""
 
 
 class Scalar(SliceableLinop):
@@ -128,46 +123,26 @@ class Scalar(SliceableLinop):
 
 def scale(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
     """Return ``number`` times the operator."""
-    if isinstance(number, Tensor):
-        return rules.compose(linop, Scalar(number, linop.oshape))
-    number, step = _near_one(as_python(number))
-    return _in_steps(linop, number, step)
+    return rules.compose(linop, Scalar(number, linop.oshape))
 
 
 def divide(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
-    """Return the operator divided by a number."""
+    """Return the operator divided by a number, in steps by which data stay in range."""
     if isinstance(number, Tensor):
         if number.is_floating_point() or number.is_complex():
             is_known = number.is_cpu and can_read_values(number) and not number.requires_grad
             if not is_known:
                 return scale(linop, 1 / number)
         number = number.item()  # a reciprocal may be out of range of the tensor's dtype
-    number, step = _near_one(as_python(number))
+    number, step = as_python(number), 2.0**100
     if number == 0:
         raise ZeroDivisionError(f"{linop.signature}: the divisor must not be 0, got {number}")
-    return _in_steps(linop, 1 / number, 1 / step)
-
-
-def _near_one(number: complex) -> tuple[complex, float]:
-    """Return n and a step s with ``number`` = n s^2: 1 for a number that is not extreme."""
-    size = max(abs(number.real), abs(number.imag))
-    exponent = frexp(size)[1] if size <= float_info.max else 0
-    if abs(exponent) <= _EXTREME:
-        return number, 1.0
-    step = 2.0 ** (exponent // 2)
-    return number / step / step, step
-
-
-def _in_steps(linop: NamedLinop, number: complex, step: float) -> NamedLinop:
-    """Return n s^2 A as n s A s.
-
-    So data of moderate size stay in range also where s^2 does not, as 1e40 in float32, on the way
-    forth, on the way back and in gradients.
-    """
-    if step != 1:
-        steps = [Scalar(step, dims) for dims in (linop.ishape, linop.oshape)]
-        linop = rules.compose(steps[0], linop, steps[1])
-    return rules.compose(linop, Scalar(number, linop.oshape))
+    # The reciprocal of 1e-40 is out of range of float32, that of 1e-310 of float64.
+    while 0 < max(abs(number.real), abs(number.imag)) < 1 / step:
+        linop, number = scale(linop, step), number * step
+    while step < max(abs(number.real), abs(number.imag)) <= float_info.max:
+        linop, number = scale(linop, 1 / step), number / step
+    return scale(linop, 1 / number)
 
 
 rules.scale, rules.divide = scale, divide
@@ -214,15 +189,6 @@ def is_number(linop: object) -> TypeGuard[Scalar]:
 def is_real_number(linop: object) -> bool:
     """Whether ``linop`` is the multiplication by a real Python number."""
     return is_number(linop) and not isinstance(linop.weight, complex)
-
-
-def is_extreme(linops: Iterable[NamedLinop]) -> bool:
-    """Whether the product of the numbers among operators is extreme."""
-    size = 1.0
-    for linop in linops:
-        if is_number(linop) and number_of(linop):
-            size *= max(abs(number_of(linop).real), abs(number_of(linop).imag))
-    return not 2.0**-_EXTREME <= size <= 2.0**_EXTREME
 
 
 def number_of(linop: NamedLinop) -> complex:

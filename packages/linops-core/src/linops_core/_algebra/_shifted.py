@@ -85,15 +85,17 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
             "linear over the reals only, and may treat real and imaginary parts differently; use "
             "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
         )
+    factors = linop.flatten()
     # Numbers commute with all other operands, and must not hide a unitary operand.
-    factors = [f.anywhere() if acts_as(f, Scalar) else f for f in linop.flatten()]
+    numbers = [factor.anywhere() for factor in factors if acts_as(factor, Scalar)]
+    others = [factor for factor in factors if not acts_as(factor, Scalar)]
     unitary: list[NamedLinop] = []
     rest = linop
     axes: tuple[int, ...] = ()
     while (reason := _why_not_diagonal(rest.N)) is not None:
         if axes := _circulant_axes(rest.N):
             break
-        left = next(factor for factor in factors if not acts_as(factor, Scalar))
+        left = others[0]
         if not (_is_number(left.N) and _is_number(left.H.N)):
             raise ValueError(
                 f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got {left.signature}"
@@ -101,9 +103,8 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
                 f"is not known to multiply element by element: {reason}; use "
                 "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
             )
-        unitary.append(left)
-        factors.remove(left)
-        rest = rules.compose(*factors)
+        unitary.append(others.pop(0))
+        rest = rules.compose(*others, *numbers)
     return Eigenbasis(rules.compose(*unitary) if unitary else Identity(linop.ishape), axes, rest.N)
 
 
