@@ -104,7 +104,7 @@ class ForwardBackward(MovingSteps):
         """Return the residual and the objective, which need A x."""
         problem, misfit = self.problem, self.problem.misfit(self.x)
         residual = misfit / (problem.norm_of_y or 1.0)
-        return {"residual": residual, **problem.objective(misfit, self.x)}
+        return {"residual": residual, **problem.objective(lambda: misfit, self.x)}
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
