@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import Dense
+from linops_core import Dense, Diagonal
 from linops_solvers import (
     Record,
     admm,
@@ -24,6 +24,7 @@ from linops_solvers import (
     omp,
     pdhg,
     proximal_gradient,
+    soft_threshold,
 )
 
 SQUARE: dict[str, Callable[[Dense, Tensor], Tensor]] = {
@@ -92,3 +93,26 @@ def test_step_sizes_of_pdhg_out_of_range_are_refused() -> None:
     A = Dense(MATRIX * 1e-30, ("M", "N"), ("N",), ("M",))
     with pytest.raises(ArithmeticError, match="pdhg: tau and sigma must be in the range of"):
         pdhg(A, l2_squared(1.0), no_penalty(), torch.ones(3), sigma=1.0)
+
+
+@pytest.mark.parametrize("at", [30, 44, 52])
+def test_data_out_of_the_range_of_a_do_not_make_it_tiny(at: int) -> None:
+    """A blurs by a Gaussian transfer function, which nearly hides an entry of y: x is about 0."""
+    A = Diagonal(torch.exp(-((torch.arange(64.0) / 4) ** 2) / 2), ("N",))
+    y = torch.zeros(64)
+    y[at] = 1.0
+    gain = float(A.weight[at])
+    sparse = soft_threshold(0.01)
+    assert float(admm(A, y, sparse).abs().max()) <= 2 * gain
+    assert float(irls(A, y, damp=0.1).abs().max()) <= 200 * gain
+    assert not fista(A, y, sparse).any() and not proximal_gradient(A, y, sparse).any()
+    (found,) = omp(A, y, 1).nonzero()
+    assert found == at
+    x = fista(A, y, l2_squared(0.1))
+    assert float(x[at]) == pytest.approx(gain / 0.1, rel=1e-3)
+
+
+def test_columns_of_omp_that_need_infinity_are_refused() -> None:
+    A = Diagonal(torch.tensor([1.0, 1e-42]), ("N",))
+    with pytest.raises(ArithmeticError, match="omp: values must stay finite, got inf"):
+        omp(A, torch.tensor([0.0, 1.0]))

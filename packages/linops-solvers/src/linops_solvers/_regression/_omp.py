@@ -85,7 +85,7 @@ class _OmpSteps(SolverSteps):
         # Contiguous, because an entry is written through a flat view of zeros of these strides.
         self.correlation = A.adjoint(y).contiguous()
         unit_of_A = A.input.unit_of(_NAME, self.correlation)
-        self.A, unit_of_A = A.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
+        self.A, unit_of_A = A.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS, self.correlation)
         self.correlation, self.unit = self.correlation / unit_of_A, self.unit / unit_of_A
         self.y, self.tol, self.residual = y, tol, y
         (self.norm_of_y,) = A.norms_of([], [y])
@@ -175,6 +175,7 @@ class _OmpSteps(SolverSteps):
                 triangle[: index + 1, index] = column
             right = torch.stack(self.parts).unsqueeze(-1)
             solution = torch.linalg.solve_triangular(triangle, right, upper=True)
+            check_finite(_NAME, float(solution.abs().max()), self.A.dtype)
             for entry, value in zip(self.chosen, solution.squeeze(-1).to(x), strict=True):
                 if entry is not None:
                     x.view(-1)[entry] = value

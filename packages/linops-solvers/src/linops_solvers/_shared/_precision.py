@@ -115,14 +115,20 @@ class OperatorPair:
         return norms_of(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
 
     def in_moderate_unit(
-        self, unit: float, most: float = LARGEST_UNIT
+        self, unit: float, most: float = LARGEST_UNIT, back: Tensor | None = None
     ) -> tuple[OperatorPair, float]:
         """Return A over a unit, and the unit; itself and 1 if both are at most ``most``.
 
-        ``unit`` is that of an output of A or its adjoint for a vector near 1.
+        ``unit`` is that of an output of A or its adjoint for a vector near 1. If it is the output
+        of the adjoint for data, give that as ``back``: where it is small, A may be small, or the
+        data out of its range, so that A is applied to a random vector.
         """
-        check_scale(self.owner, unit, self.dtype)
         most = LARGEST_UNIT if self.dtype in _WIDE else most
+        if back is not None and unit < 1 / most:
+            with torch.no_grad():
+                image = self.forward(self.input.random_like(back.detach()))
+            unit = max(unit, self.output.unit_of(self.owner, image, is_output=True))
+        check_scale(self.owner, unit, self.dtype)
         if 1 / most <= unit <= most:
             return self, 1.0
         dtype = torch.promote_types(self.dtype, torch.float32)

@@ -118,4 +118,6 @@ def _first_step(A: OperatorPair, direction: Tensor) -> float:
         direction = A.input.random_like(direction)
     direction = direction / A.input.unit_of(A.owner, direction)  # else A of it may be out of range
     norm, norm_of_image = A.norms_of([direction], [A.forward(direction)])
-    return (norm / norm_of_image) ** 2 if norm_of_image else 1.0
+    # Along a direction that A nearly hides, it may be past the range.
+    longest = torch.finfo(direction.dtype).max
+    return min((norm / norm_of_image) ** 2, longest) if norm_of_image else 1.0

@@ -64,7 +64,7 @@ class PenalizedProblem:
             self.y, self.unit = self.y / unit, unit
         self.target = self.A.adjoint(self.y)
         self.A, self.unit_of_A = self.A.in_moderate_unit(
-            space.unit_of(owner, self.target), LARGEST_OF_PRODUCTS
+            space.unit_of(owner, self.target), LARGEST_OF_PRODUCTS, self.target
         )
         if self.unit_of_A != 1:
             self.target = self.target / self.unit_of_A
