@@ -238,7 +238,8 @@ class _IrlsSteps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
-        return in_given_precision(_NAME, self.x, self.pair.dtype, self.unit_of_x, self.pair.input)
+        dtype, space, unit = self.pair.dtype, self.pair.input, self.unit_of_x
+        return in_given_precision(_NAME, self.x, dtype, unit, space, of_y=self.unit)
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ class PenalizedProblem:
 
     def result(self, x: Tensor) -> Tensor:
         """Return x in the unit and the precision of y, in new memory."""
-        return in_given_precision(self.owner, x, self.dtype, self.unit_of_x, self.A.input)
+        space, unit = self.A.input, self.unit_of_x
+        return in_given_precision(self.owner, x, self.dtype, unit, space, of_y=self.unit)
 
 
 class TwoFunctions:
