@@ -189,6 +189,26 @@ def test_within_vmap_an_error_says_what_to_do(name: str) -> None:
         torch.func.vmap(run)(matrix, y)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("no memory is left"),
+        NotImplementedError("not for this dtype"),
+        RuntimeError("shapes do not fit"),
+    ],
+)
+def test_within_vmap_an_error_of_an_operator_stays_as_it_is(error: RuntimeError) -> None:
+    def fails(x: Tensor) -> Tensor:
+        raise error
+
+    def run(y: Tensor) -> Tensor:
+        return conjugate_gradients(fails, y, gtol=0, ltol=0)
+
+    with pytest.raises(type(error)) as caught:
+        torch.func.vmap(run)(torch.ones(2, 3))
+    assert caught.value is error
+
+
 def test_vectors_are_made_on_the_device_of_the_input() -> None:
     """Of a chain that is the device of the first operand that is on one."""
     here, there = Diagonal(torch.ones(2), ("N",)), Diagonal(torch.ones(2, device="meta"), ("N",))

@@ -528,7 +528,9 @@ def test_a_scale_of_the_operator_out_of_range_is_named() -> None:
     y = torch.ones(2)
     with pytest.raises(ArithmeticError, match=r"the scale of A must be at least 9.9e-32, for the"):
         solve(lambda x: 1e-35 * x, y)
-    with pytest.raises(ArithmeticError, match=r"the scale of A must be such that the solution"):
+    with pytest.raises(
+        ArithmeticError, match=r"the scale of A and y must be such that the solution"
+    ):
         solve(lambda x: 1e-25 * x, 1e20 * y)
 
 

@@ -398,7 +398,12 @@ def test_a_damped_solution_is_in_range_where_the_one_of_the_operator_is_not(meth
     ("scale", "scale_of_y", "damp", "message"),
     [
         (1e-35, 1.0, 0.0, r"the scale of A must be at least 9.9e-32, for the precision of"),
-        (1e-25, 1e30, 0.0, r"the scale of A must be such that the solution is in the range of"),
+        (
+            1e-25,
+            1e30,
+            0.0,
+            r"the scale of A and y must be such that the solution is in the range of",
+        ),
         (1e-25, 1.0, 1e60, r"damp must be less than 2\^200 times the scale of A, got 1e\+60"),
         (1e39, 1.0, 0.0, r"must stay finite, got inf; the scale of A may be past what"),
     ],

@@ -16,6 +16,7 @@ from linops_solvers import (
     l2_squared,
     no_penalty,
     pdhg,
+    separable,
     soft_threshold,
 )
 
@@ -283,3 +284,29 @@ def test_a_solution_of_zero_does_not_drive_rho_out_of_its_range() -> None:
     )
     assert float(x.abs().max()) < 1e-6
     assert max(weights) <= 3.2e-5 * 2.0**60
+
+
+def test_without_a_known_function_watching_applies_nothing_again() -> None:
+    """The objective needs A x, so A is applied once more in a step where it is known."""
+    A = Dense.from_einstr(randn(4, 3, dtype=torch.float64, seed=0), "MN,N->M")
+    y, penalty = randn(4, dtype=torch.float64, seed=1), soft_threshold(0.1)
+
+    def solved(is_known: bool, watching: Record | None) -> list[int]:
+        calls = [0, 0]
+
+        def forward(x: Tensor) -> Tensor:
+            calls[0] += 1
+            return A(x)
+
+        def proximal(z: Tensor, t: float) -> Tensor:
+            calls[1] += 1
+            return penalty(z, t)
+
+        g = separable(proximal, penalty.value if is_known else None)
+        admm(forward, y, g, max_num_iters=5, eps_rel=0.0, adjoint=A.H, callback=watching)
+        return calls
+
+    record = Record()
+    calls = solved(False, None)
+    assert solved(False, record) == calls and "objective" not in record.values
+    assert solved(True, record) == [calls[0] + 5, calls[1]] and "objective" in record.values

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from linops_core import Dense
 from linops_solvers import (
+    ProximalMap,
     Record,
     StopReason,
     box,
@@ -13,6 +14,7 @@ from linops_solvers import (
     l1_ball,
     l2_squared,
     no_penalty,
+    separable,
     simplex,
     soft_threshold,
 )
@@ -80,3 +82,28 @@ def test_half_precision_does_not_end_slow_steps() -> None:
     zeros = torch.zeros(2, dtype=torch.float16)
     x = douglas_rachford(g, no_penalty(), zeros, 2000, callback=record)
     assert record.reason is StopReason.ROUNDING and 2.9 < float(x.min()) <= 3
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_watching_applies_no_map_again(is_known: bool) -> None:
+    near, sparse = l2_squared(1.0, center=torch.tensor([2.0, 1.0])), soft_threshold(0.3)
+
+    def solved(watching: Record | None) -> tuple[torch.Tensor, list[int]]:
+        calls = [0, 0]
+
+        def counted(at: int, inside: ProximalMap) -> ProximalMap:
+            def apply(z: torch.Tensor, t: float) -> torch.Tensor:
+                calls[at] += 1
+                return inside(z, t)
+
+            return separable(apply, inside.value if is_known else None)
+
+        maps = counted(0, near), counted(1, sparse)
+        return douglas_rachford(*maps, torch.zeros(2), 20, 0.0, callback=watching), calls
+
+    record = Record()
+    (x, calls), (watched, calls_watched) = solved(None), solved(record)
+    assert torch.equal(x, watched)
+    assert ("objective" in record.values) is is_known
+    # The objective after the last step needs the w of a step that is not done.
+    assert calls_watched == [calls[0], calls[1] + is_known]

@@ -51,7 +51,9 @@ class Counted:
         floor = self._noise(self.pair.input, f"the adjoint of A{name}, applied to ones,", seen)
         self.sensitivity = torch.where(seen > floor, seen, math.inf)
         """A^H 1, infinite where x is not seen, so that x becomes 0 there."""
-        self._least = (largest or 1.0) * math.sqrt(torch.finfo(self.y.dtype).tiny)
+        information = torch.finfo(self.y.dtype)
+        smallest = information.tiny * information.eps  # below it, a bound would be 0
+        self._least = max((largest or 1.0) * math.sqrt(information.tiny), smallest)
 
     def image(self, x: Tensor) -> tuple[Tensor, float]:
         """Return A x, and the least mean that is above its rounding and can divide y."""

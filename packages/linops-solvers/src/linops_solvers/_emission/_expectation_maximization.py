@@ -12,11 +12,18 @@ from linops_core.siblings import check_real, check_vector
 
 from .._shared._checks import check_like
 from .._shared._options import Checkpointed
-from .._shared._precision import at_least_single, in_given_precision, rounding_of
+from .._shared._precision import (
+    at_least_single,
+    in_given_precision,
+    out_of_range,
+    rounding_of,
+)
 from .._shared._progress import MovingSteps, Progress
 from .._shared._reports import Measured
 from .._shared._space import Space
 from ._counted import Counted, check_counts
+
+_MOST_BELOW = 16  # how much smaller than y an x below the normal numbers may be
 
 
 class ExpectationMaximization(MovingSteps):
@@ -94,9 +101,9 @@ def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
     totals = [each.pair.output.sum_of(torch.sum, each.y.detach()) for each in subsets]
     seen = sum(each.total_seen for each in subsets)
     constant, range_of = float(sum(totals)) / seen if seen else 0.0, torch.finfo(like.dtype)
-    if constant and not range_of.tiny <= constant <= range_of.max:
-        raise ArithmeticError(
-            f"{owner}: the scale of A must be such that the solution is in the range of "
-            f"{like.dtype}, got a mean of {constant:.6g}"
-        )
+    count = sum(each.pair.output.count(each.y) for each in subsets)
+    # x may be as small as y is, and as coarse.
+    lowest = min(range_of.tiny, float(sum(totals)) / (_MOST_BELOW * max(count, 1)))
+    if constant and not lowest <= constant <= range_of.max:
+        raise out_of_range(owner, like.dtype, f"a mean of {constant:.6g}")
     return torch.full_like(like.detach(), constant)

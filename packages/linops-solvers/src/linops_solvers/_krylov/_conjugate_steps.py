@@ -268,7 +268,8 @@ class ConjugateSteps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return a new x in the unit of y."""
-        return in_given_precision(_NAME, self.x, self._y.dtype, self.unit_of_x(), self.space)
+        dtype, unit = self._y.dtype, self.unit_of_x()
+        return in_given_precision(_NAME, self.x, dtype, unit, self.space, of_y=self.unit)
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""

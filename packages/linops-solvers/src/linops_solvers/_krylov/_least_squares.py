@@ -165,7 +165,7 @@ class _LeastSquaresSteps(SolverSteps):
         half = self.exponent // 2
         unit = 2.0**half * 2.0 ** (self.exponent - half)  # infinity past the range
         x = self.x if self.x0 is None else (self.x0 / unit).add_(self.x)
-        return in_given_precision(self.owner, x, self.dtype, unit, self.A.input)
+        return in_given_precision(self.owner, x, self.dtype, unit, self.A.input, of_y=self.unit)
 
     def solve(self, method: type[Recurrence], progress: Progress) -> Tensor:
         """Do the steps, and return the solution."""

@@ -143,7 +143,7 @@ class SquareSystem:
     def result(self, x: Tensor) -> Tensor:
         """Return x in the unit and dtype of the caller."""
         unit = self.unit / (self.unit_of_A or 1.0)
-        return in_given_precision(self.owner, x, self.dtype, unit, self.space)
+        return in_given_precision(self.owner, x, self.dtype, unit, self.space, of_y=self.unit)
 
 
 class SquareSteps(SolverSteps):

@@ -136,7 +136,7 @@ class _IrlsSteps(SolverSteps):
         scaled = at_least_single(y) / unit
         back = pair.adjoint(scaled)
         unit_of_A = pair.input.unit_of(_NAME, back)
-        pair, unit_of_A = pair.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
+        pair, unit_of_A = pair.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS, back)
         self.pair, self.unit_of_x = pair, unit / unit_of_A
         self.damping = (damp / unit_of_A) ** 2 * unit ** (2 - p)
         (self.norm_of_y,) = pair.norms_of([], [scaled])
@@ -238,7 +238,8 @@ class _IrlsSteps(SolverSteps):
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
-        return in_given_precision(_NAME, self.x, self.pair.dtype, self.unit_of_x, self.pair.input)
+        dtype, space, unit = self.pair.dtype, self.pair.input, self.unit_of_x
+        return in_given_precision(_NAME, self.x, dtype, unit, space, of_y=self.unit)
 
 
 @dataclass(frozen=True)

@@ -80,13 +80,13 @@ class _OmpSteps(SolverSteps):
     """The columns so far, their orthonormal basis, and the residual."""
 
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
-        self.unit = A.output.unit_of(_NAME, at_least_single(y))
-        y = at_least_single(y) / self.unit
+        self.unit_of_y = A.output.unit_of(_NAME, at_least_single(y))
+        y = at_least_single(y) / self.unit_of_y
         # Contiguous, because an entry is written through a flat view of zeros of these strides.
         self.correlation = A.adjoint(y).contiguous()
         unit_of_A = A.input.unit_of(_NAME, self.correlation)
-        self.A, unit_of_A = A.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS)
-        self.correlation, self.unit = self.correlation / unit_of_A, self.unit / unit_of_A
+        self.A, unit_of_A = A.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS, self.correlation)
+        self.correlation, self.unit = self.correlation / unit_of_A, self.unit_of_y / unit_of_A
         self.y, self.tol, self.residual = y, tol, y
         (self.norm_of_y,) = A.norms_of([], [y])
         if norms is not None:
@@ -175,7 +175,9 @@ class _OmpSteps(SolverSteps):
                 triangle[: index + 1, index] = column
             right = torch.stack(self.parts).unsqueeze(-1)
             solution = torch.linalg.solve_triangular(triangle, right, upper=True)
+            check_finite(_NAME, float(solution.abs().max()), self.A.dtype)
             for entry, value in zip(self.chosen, solution.squeeze(-1).to(x), strict=True):
                 if entry is not None:
                     x.view(-1)[entry] = value
-        return in_given_precision(_NAME, x, self.A.dtype, self.unit, self.A.input)
+        dtype, space = self.A.dtype, self.A.input
+        return in_given_precision(_NAME, x, dtype, self.unit, space, of_y=self.unit_of_y)

@@ -77,7 +77,8 @@ def with_options(
 
     ``options`` are those that it takes as ``**watching``. What its docstring does not say is that
     of the solver that it is ``like``, or of this module.
-    Within vmap, an error of torch says what the solver needs.
+    Within vmap, an error of torch about reading a value says what the solver needs; other errors,
+    as of an operator, stay as they are.
     """
 
     def shown(function: Solver) -> Solver:
@@ -88,7 +89,8 @@ def with_options(
             try:
                 return function(*arguments, **given)
             except RuntimeError as error:
-                if not is_in_vmap() or _IN_VMAP in str(error):
+                is_reading = type(error) is RuntimeError and _READING.match(str(error))
+                if not is_reading or not is_in_vmap():
                     raise
                 raise RuntimeError(f"{function.__name__}: {_IN_VMAP}, got {error}") from error
 
@@ -117,6 +119,15 @@ def with_options(
 _IN_VMAP = (
     "in torch.func.vmap, no value of a batch must be read: call the solver in a loop, or "
     "conjugate_gradients with batch_dims, or with gtol=0 and ltol=0, or power_method with tol=0"
+)
+
+# How torch begins its messages within vmap where a value is read, random numbers are drawn, or
+# autograd starts anew.
+_READING = re.compile(
+    r"vmap: It looks like you're (calling \.item\(\)|attempting to use a Tensor in some data-dep)"
+    r"|vmap: We do not support batching operators that can \w+ dynamic shape"
+    r"|vmap: called random operation|Cannot access data pointer of Tensor that doesn't have storage"
+    r"|You are attempting to call Tensor\.requires_grad_\(\)"
 )
 
 # The section of parameters, or where it would be: before all others.

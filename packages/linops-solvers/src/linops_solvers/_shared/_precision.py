@@ -30,6 +30,9 @@ _WIDE = {
 }
 
 
+_SOLUTION_RULE = "the scale of A and y must be such that the solution is"
+
+
 class OperatorPair:
     """An operator and its adjoint, and the spaces of their vectors.
 
@@ -115,14 +118,20 @@ class OperatorPair:
         return norms_of(self.owner, (self.input, inputs), (self.output, outputs), products=pairs)
 
     def in_moderate_unit(
-        self, unit: float, most: float = LARGEST_UNIT
+        self, unit: float, most: float = LARGEST_UNIT, back: Tensor | None = None
     ) -> tuple[OperatorPair, float]:
         """Return A over a unit, and the unit; itself and 1 if both are at most ``most``.
 
-        ``unit`` is that of an output of A or its adjoint for a vector near 1.
+        ``unit`` is that of an output of A or its adjoint for a vector near 1. If it is the output
+        of the adjoint for data, give that as ``back``: where it is small, A may be small, or the
+        data out of its range, so that A is applied to a random vector.
         """
-        check_scale(self.owner, unit, self.dtype)
         most = LARGEST_UNIT if self.dtype in _WIDE else most
+        if back is not None and unit < 1 / most:
+            with torch.no_grad():
+                image = self.forward(self.input.random_like(back.detach()))
+            unit = max(unit, self.output.unit_of(self.owner, image, is_output=True))
+        check_scale(self.owner, unit, self.dtype)
         if 1 / most <= unit <= most:
             return self, 1.0
         dtype = torch.promote_types(self.dtype, torch.float32)
@@ -228,11 +237,13 @@ def in_given_precision(
     unit: float | Tensor = 1.0,
     space: Space | None = None,
     *,
-    rule: str = "the scale of A must be such that the solution is",
+    of_y: float | Tensor = 1.0,
+    rule: str = _SOLUTION_RULE,
 ) -> Tensor:
     """Return x times a unit, in new memory, in the precision of a dtype.
 
-    If it leaves the range of the dtype, an ArithmeticError is raised. ``space`` is that of x.
+    If it leaves the range of the dtype, an ArithmeticError is raised. ``space`` is that of x, and
+    ``of_y`` the unit of the data: x may be as small as they are, and as coarse.
     """
     # Two factors, because the unit may be out of range although the product is not.
     is_plain = isinstance(unit, Tensor) or is_moderate(unit)
@@ -241,13 +252,26 @@ def in_given_precision(
     result = to_half(scaled, dtype)
     if result is scaled and is_moderate(unit):
         return result
-    norm, exact, precision = (space or Space()).norm, x.detach(), torch.finfo(result.dtype).eps
-    lost = norm(at_least_single(result.detach()) / root / (unit / root) - exact)
-    # Units are such that results are near 1, or small where the exact ones are 0.
-    if not (lost <= precision * (norm(exact) + precision)).all():
+    space, exact, information = space or Space(), x.detach(), torch.finfo(result.dtype)
+    precision, spacing = information.eps, information.tiny * information.eps
+    lost = space.norm(at_least_single(result.detach()) / root / (unit / root) - exact)
+    size, count = space.norm(exact), space.count(exact) / max(lost.numel(), 1)
+    # Units are such that results are near 1, or small where the exact ones are 0. The smallest
+    # numbers have one spacing, to which entries of y are rounded, too; A may be a little above 1.
+    of_data = 2 * math.sqrt(count) * spacing / of_y
+    is_kept = (lost <= precision * (size + precision)) | ((lost <= of_data) & (lost < size / 2))
+    if not is_kept.all():
         got = "numbers too small for it" if result.isfinite().all() else "infinity"
-        raise ArithmeticError(f"{owner}: {rule} in the range of {result.dtype}, got {got}")
+        raise out_of_range(owner, result.dtype, got, rule)
     return result
+
+
+def out_of_range(
+    owner: str, dtype: torch.dtype, got: str, rule: str = _SOLUTION_RULE
+) -> ArithmeticError:
+    """Return the error for a result that must be in the range of a dtype."""
+    advice = "; convert A and the vectors by .float()" if dtype in _WIDE else ""
+    return ArithmeticError(f"{owner}: {rule} in the range of {dtype}, got {got}{advice}")
 
 
 def rounding_of(dtype: torch.dtype) -> float:

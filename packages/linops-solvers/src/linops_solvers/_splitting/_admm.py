@@ -229,8 +229,8 @@ class _AdmmSteps(MovingSteps):
             self.rho, self.u = rho, self.u / factor
 
     def shown(self) -> dict[str, float]:
-        """Return the objective, for which A is applied to x."""
-        return self.problem.objective(self.problem.misfit(self.x), self.z)
+        """Return the objective, for which A is applied to x; nothing if only a map is known."""
+        return self.problem.objective(lambda: self.problem.misfit(self.x), self.z)
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

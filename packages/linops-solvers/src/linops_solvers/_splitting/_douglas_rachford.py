@@ -91,6 +91,9 @@ def douglas_rachford(
 class _DouglasRachfordSteps(MovingSteps):
     """z, and the x that the proximal map of f makes of it."""
 
+    _other: Tensor | None = None
+    """w, if it is known already."""
+
     def __init__(
         self,
         functions: TwoFunctions,
@@ -108,7 +111,7 @@ class _DouglasRachfordSteps(MovingSteps):
         """Apply the proximal map of g, move z, and apply that of f."""
         z, x, functions = self.z, self.x, self.functions
         version = version_of(x)
-        other = self.other()
+        other, self._other = self.other(), None
         check_unchanged(_NAME, "a proximal map", x, version, other)
         move = other - x
         norm_of_move, *norms, far = norms_of(_NAME, (Space(), [move, x, other, z]))
@@ -119,16 +122,19 @@ class _DouglasRachfordSteps(MovingSteps):
             self.x = self.z = scaled_sum(z, self.relaxation, move, z)
             del z, x, other, move  # or they would be in memory beside what the map makes
             self.x = functions.f(self.z.clone(), self.step_size)
+        else:
+            self._other = other
         return values, reason
 
     def other(self) -> Tensor:
-        """Return w."""
-        # lerp makes 2 x - z
-        return self.functions.g(torch.lerp(self.z, self.x, 2.0), self.step_size)
+        """Return w, which the objective and the next step share."""
+        if self._other is None:  # lerp makes 2 x - z
+            self._other = self.functions.g(torch.lerp(self.z, self.x, 2.0), self.step_size)
+        return self._other
 
     def shown(self) -> dict[str, float]:
-        """Return the objective."""
-        return self.functions.objective(self.x, self.other())
+        """Return the objective; nothing if only a map is known."""
+        return self.functions.objective(self.x, self.other)
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""

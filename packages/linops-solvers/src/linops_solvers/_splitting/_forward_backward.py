@@ -104,7 +104,7 @@ class ForwardBackward(MovingSteps):
         """Return the residual and the objective, which need A x."""
         problem, misfit = self.problem, self.problem.misfit(self.x)
         residual = misfit / (problem.norm_of_y or 1.0)
-        return {"residual": residual, **problem.objective(misfit, self.x)}
+        return {"residual": residual, **problem.objective(lambda: misfit, self.x)}
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
@@ -118,4 +118,6 @@ def _first_step(A: OperatorPair, direction: Tensor) -> float:
         direction = A.input.random_like(direction)
     direction = direction / A.input.unit_of(A.owner, direction)  # else A of it may be out of range
     norm, norm_of_image = A.norms_of([direction], [A.forward(direction)])
-    return (norm / norm_of_image) ** 2 if norm_of_image else 1.0
+    # Along a direction that A nearly hides, it may be past the range.
+    longest = torch.finfo(direction.dtype).max
+    return min((norm / norm_of_image) ** 2, longest) if norm_of_image else 1.0

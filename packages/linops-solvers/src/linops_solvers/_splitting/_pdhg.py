@@ -260,7 +260,7 @@ class _PdhgSteps(SolverSteps):
 
     def shown(self) -> dict[str, float]:
         """Return the objective."""
-        return self.functions.objective(self.image, self.x)
+        return self.functions.objective(self.image, lambda: self.x)
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -63,7 +64,7 @@ class PenalizedProblem:
             self.y, self.unit = self.y / unit, unit
         self.target = self.A.adjoint(self.y)
         self.A, self.unit_of_A = self.A.in_moderate_unit(
-            space.unit_of(owner, self.target), LARGEST_OF_PRODUCTS
+            space.unit_of(owner, self.target), LARGEST_OF_PRODUCTS, self.target
         )
         if self.unit_of_A != 1:
             self.target = self.target / self.unit_of_A
@@ -111,15 +112,17 @@ class PenalizedProblem:
         """Return |A x - y|."""
         return self.A.norms_of([], [self.A.forward(x) - self.y])[0]
 
-    def objective(self, misfit: float, z: Tensor) -> dict[str, float]:
-        """Return |A x - y|^2 / 2 + g(z), given the norm; nothing if only the map of g is known."""
+    def objective(self, misfit: Callable[[], float], z: Tensor) -> dict[str, float]:
+        """Return |A x - y|^2 / 2 + g(z), asking for the norm; nothing if only a map is known."""
         if self._value is None:
             return {}
-        return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit_of_x).item()}
+        square = (misfit() * self.unit) ** 2
+        return {"objective": square / 2 + self._value(z * self.unit_of_x).item()}
 
     def result(self, x: Tensor) -> Tensor:
         """Return x in the unit and the precision of y, in new memory."""
-        return in_given_precision(self.owner, x, self.dtype, self.unit_of_x, self.A.input)
+        space, unit = self.A.input, self.unit_of_x
+        return in_given_precision(self.owner, x, self.dtype, unit, space, of_y=self.unit)
 
 
 class TwoFunctions:
@@ -137,10 +140,13 @@ class TwoFunctions:
         self.f = checked_proximal(owner, "proximal_f", map_of_f, dtype, space_of_f)
         self.g = checked_proximal(owner, "proximal_g", map_of_g, dtype, space_of_g)
 
-    def objective(self, of_f: Tensor, of_g: Tensor) -> dict[str, float]:
-        """Return the sum for the arguments of f and g; nothing if only a map is known."""
+    def objective(self, of_f: Tensor, of_g: Callable[[], Tensor]) -> dict[str, float]:
+        """Return the sum for the arguments of f and g; nothing if only a map is known.
+
+        That of g is only asked for if there is a sum.
+        """
         f, g = self._values
-        return {"objective": (f(of_f) + g(of_g)).item()} if f and g else {}
+        return {"objective": (f(of_f) + g(of_g())).item()} if f and g else {}
 
 
 def floors_of(eps_abs: float, *vectors: tuple[Space, Tensor]) -> list[float]:
