@@ -149,3 +149,17 @@ def test_a_solution_much_smaller_than_y_is_refused_in_half_precision() -> None:
     with pytest.raises(ArithmeticError, match=rule):
         lsqr(A, y)
     assert lsqr(A.float(), y.float()).any()
+
+
+@pytest.mark.parametrize("scale", [1e155, 1e-155])
+def test_an_objective_out_of_range_is_infinite_or_zero_and_x_is_right(scale: float) -> None:
+    A, y = Dense(MATRIX.double(), ("M", "N"), ("N",), ("M",)), (MATRIX @ TRUTH).double() * scale
+    record, like = Record(), torch.zeros(3).double()
+    found = {
+        "irls": irls(A, y, p=2.0, tol=1e-9, callback=record),
+        "fista": fista(A, y, no_penalty(), max_num_iters=500, tol=1e-9, callback=record),
+        "admm": admm(A, y, no_penalty(), eps_rel=1e-9, callback=record),
+        "pdhg": pdhg(A, l2_squared(1.0, y), no_penalty(), like, max_num_iters=3000),
+    }
+    for name, x in found.items():
+        torch.testing.assert_close(x / scale, TRUTH.double(), rtol=0, atol=1e-4, msg=name)

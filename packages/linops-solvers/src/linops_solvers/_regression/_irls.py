@@ -138,7 +138,9 @@ class _IrlsSteps(SolverSteps):
         unit_of_A = pair.input.unit_of(_NAME, back)
         pair, unit_of_A = pair.in_moderate_unit(unit_of_A, LARGEST_OF_PRODUCTS, back)
         self.pair, self.unit_of_x = pair, unit / unit_of_A
-        self.damping = (damp / unit_of_A) ** 2 * unit ** (2 - p)
+        # A product of large numbers is infinite, where a power of one raises OverflowError.
+        root = damp / unit_of_A * unit ** (1 - p / 2)
+        self.damping = root * root
         (self.norm_of_y,) = pair.norms_of([], [scaled])
         self.count = max(pair.output.count(y), 1)
         self.softer = (self.norm_of_y or 1.0) / math.sqrt(self.count)
@@ -234,7 +236,8 @@ class _IrlsSteps(SolverSteps):
         noise = rounding_of(pair.dtype) * pull * (self.norm_of_y + norm_of_residual) / (loss or 1.0)
         reason = reason_of(self.gap, self.tol, noise) if slope else StopReason.CONVERGED
         self.reach = norm_of_x
-        return {"gap": self.gap, "objective": loss * self.unit**self.p}, reason
+        root = self.unit ** (self.p / 2)
+        return {"gap": self.gap, "objective": loss * root * root}, reason
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

@@ -75,9 +75,10 @@ def pdhg(
         Step sizes. One that is not given follows from an estimate of the norm of K, and is reduced
         if a step shows a larger norm. If neither is given, the proximal maps show the scales of f
         and g at some x, so that sigma is near :math:`|p| / (|K| |x|)`. The units of K, y and x then
-        do not matter, and each of several operators gets a unit of its own (a preconditioner, Pock
-        and Chambolle 2011). If no map shows a scale, tau and sigma are equal. If both are given and
-        are too large, a ValueError is raised.
+        do not matter where products of four such numbers are in the range of the dtype, and each of
+        several operators gets a unit of its own (a preconditioner, Pock and Chambolle 2011). If no
+        map shows a scale, tau and sigma are equal. If both are given and are too large, a
+        ValueError is raised.
     eps_abs, eps_rel : float
         Stop when both optimality conditions hold within these tolerances. The primal vector is
         :math:`(x - x') / \tau \in \partial g(x') + K^H p'`; its norm must be at most

@@ -116,8 +116,9 @@ class PenalizedProblem:
         """Return |A x - y|^2 / 2 + g(z), asking for the norm; nothing if only a map is known."""
         if self._value is None:
             return {}
-        square = (misfit() * self.unit) ** 2
-        return {"objective": square / 2 + self._value(z * self.unit_of_x).item()}
+        norm = misfit() * self.unit
+        # A product of large numbers is infinite, where a power of one raises OverflowError.
+        return {"objective": norm * norm / 2 + self._value(z * self.unit_of_x).item()}
 
     def result(self, x: Tensor) -> Tensor:
         """Return x in the unit and the precision of y, in new memory."""

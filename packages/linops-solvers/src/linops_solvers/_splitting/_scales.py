@@ -64,7 +64,8 @@ def _sigmas(
     pairs = zip(split(K.forward(x)), split(K.forward(noise)), spaces, strict=True)
     blocks = [max(pair, key=partial(_norm, space)) for *pair, space in pairs]
     terms = [*zip(maps, blocks, spaces, strict=True), (map_of_g, x, K.input)]
-    squares = [_norm(space, z) ** 2 for _, z, space in terms]
+    norms = [_norm(space, z) for _, z, space in terms]
+    squares = [norm * norm for norm in norms]  # infinite if it is large, where ** raises
     steps = [_natural_step(*term) for term in terms]
     pulls = [square / t if t else 0.0 for square, t in zip(squares, steps, strict=True)]
     sigmas = []
