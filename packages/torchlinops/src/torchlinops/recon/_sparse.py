@@ -125,6 +125,7 @@ def total_variation(
     rho = min(0.05, 20 * weight) * norm(A.N(seen)) / (norm(seen) or 1.0)
     x = admm(
         *(A, y, penalty, G, None, max_num_iters),
+        batch_dims=scan.batch_dims(seen),
         rho=rho or 1.0,
         eps_rel=tol,
         progress=progress,
