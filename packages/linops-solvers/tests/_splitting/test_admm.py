@@ -225,6 +225,38 @@ def test_gradients_flow_through_the_steps() -> None:
     torch.testing.assert_close(result, wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_problems_side_by_side_have_the_gradients_of_each_alone(is_named: bool) -> None:
+    """No gradient comes from others, exactly: errors of a large one would cover a small one."""
+    w = 1 + randn(3, 4, dtype=torch.complex128, seed=0).abs()
+    y = randn(3, 4, dtype=torch.complex128, seed=1).requires_grad_()
+    A = Diagonal(w, ("B", "N"))
+    M = Dense(randn(4, 4, dtype=torch.complex128, seed=2), ("M", "N"), ("B", "N"), ("B", "M"))
+    prox = soft_threshold(0.1)
+    options: dict[str, Any] = {"max_num_iters": 5, "eps_rel": 0.0, "max_cg_iters": 2}
+    if is_named:
+        x = admm([A, A], [y, y], prox, M, batch_dims="B", **options)
+    else:
+        adjoints: dict[str, Any] = {"adjoint": A.H.forward, "L_adjoint": M.H.forward}
+        x = admm(A.forward, y, prox, M.forward, batch_dims=1, **adjoints, **options)
+    (gradient,) = torch.autograd.grad(x[1].abs().square().sum(), y)
+    assert gradient[1].any() and not gradient[::2].any()
+
+
+def test_problems_side_by_side_must_not_be_coupled() -> None:
+    A, y = Diagonal(torch.ones(3, 3), ("B", "N")), torch.ones(3, 3)
+    D = Dense(torch.ones(3, 3), ("C", "B"), ("B", "N"), ("C", "N"))
+    for operators in ((A, D), (D, A), ([A, D], None), (A, [A, D])):
+        of_A, of_L = operators
+        ys, several = [y, y] if isinstance(of_A, list) else y, isinstance(of_L, list)
+        prox: Any = [soft_threshold()] * 2 if several else soft_threshold()
+        for batch_dims in (1, "B"):
+            with pytest.raises(ValueError, match=r"admm: .* must be a batch dimension of"):
+                admm(of_A, ys, prox, of_L, batch_dims=batch_dims)
+    with pytest.raises(TypeError, match="admm: batch_dims must be a number for a function"):
+        admm(lambda x: x, y, soft_threshold(), adjoint=lambda x: x, batch_dims="B")
+
+
 def test_nothing_is_written_to() -> None:
     y, guess = torch.ones(2), torch.ones(2)
     admm(Diagonal(torch.tensor([1.0, 2.0]), ("N",)), y, soft_threshold(0.1), None, guess)

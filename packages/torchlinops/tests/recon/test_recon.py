@@ -510,6 +510,18 @@ def test_a_batch_of_vmap_is_refused_by_name(is_of_maps: bool) -> None:
         torch.func.vmap(solved)(kspace)
 
 
+@pytest.mark.parametrize("size", [1, 6])
+def test_the_advice_for_an_axis_shorter_than_the_wavelet_helps(size: int) -> None:
+    kspace, maps = torch.randn(2, 16, 16, size, dtype=torch.complex64), torch.ones(2, 16, 16, size)
+    dims = ["C", "Kx", "Ky", "Kz"]
+    rule = r"l1_wavelet: Nz must have at least 14 points for 'db4', got"
+    with pytest.raises(ValueError, match=rf'^{rule} {size}; choose .* such as "haar"; an axis of'):
+        recon.l1_wavelet(kspace, dims, maps)
+    options: Any = {"wavelet": "haar"} if size > 1 else {}
+    dims[3] = "Kz" if size > 1 else "S"
+    assert recon.l1_wavelet(kspace, dims, maps, **options).shape == (16, 16, size)
+
+
 def test_the_wavelet_must_be_known() -> None:
     kspace, maps = random("C", "Kx", "Ky"), random("C", "Kx", "Ky", seed=1)
     with pytest.raises(ValueError, match=r"^l1_wavelet: wavelet must be .*, got 'x'"):

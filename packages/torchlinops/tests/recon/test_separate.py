@@ -76,6 +76,37 @@ def test_a_frame_is_the_same_alone(function: Callable[..., Any]) -> None:
         torch.testing.assert_close(result[t], alone, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_gradient_of_a_slice_is_the_same_alone(
+    function: Callable[..., Any], scale: float
+) -> None:
+    kspace, maps, weights = scan()
+    options: dict[str, Any] = {"max_num_iters": 100, "tol": 1e-6}
+
+    def gradients(y: Tensor, s: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        inputs = y.clone().requires_grad_(), s.clone().requires_grad_()
+        result = images(function, *inputs, weights=w, **options)
+        return torch.autograd.grad(result.abs().square().sum(), inputs)
+
+    stack = torch.tensor([scale, 1.0, 1.0]).view(-1, 1, 1, 1, 1) * kspace
+    own = maps.expand(3, 2, -1, -1, -1)
+    together = gradients(stack, own, weights)
+    alone = gradients(stack[0], own[0], weights[0])
+    for of_stack, of_one in zip(together, alone, strict=True):
+        assert (of_stack[0] - of_one).norm() <= 2e-4 * of_one.norm()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_no_gradient_flows_from_one_slice_to_another(function: Callable[..., Any]) -> None:
+    """Exactly, also far from the solution."""
+    kspace, maps, weights = scan()
+    inputs = kspace.requires_grad_(), maps.expand(3, 2, -1, -1, -1).clone().requires_grad_()
+    result = images(function, *inputs, weights=weights, max_num_iters=3, tol=0.0)
+    for gradient in torch.autograd.grad(result[1].abs().square().sum(), inputs):
+        assert gradient[1].any() and not gradient[::2].any()
+
+
 @pytest.mark.parametrize("dark", [1e-3, 0.0])
 def test_a_bright_slice_does_not_stop_a_dark_one(dark: float) -> None:
     """With the default tolerances, which a bright slice reaches by itself."""

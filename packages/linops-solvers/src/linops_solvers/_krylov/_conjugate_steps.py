@@ -288,9 +288,9 @@ class ConjugateSteps(SolverSteps):
         return image
 
     def norm(self) -> float:
-        """Return the largest |A p| / |p| of the steps of a single system; 0 if there were none."""
-        unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
-        return float(self.check.norm) * unit if self.check.n_steps else 0.0
+        """Return the largest |A p| / |p| of the steps of all systems; 0 if there were none."""
+        (unit,) = on_host(1.0 if self.unit_of_A is None else self.unit_of_A)
+        return largest_number(self.check.norm * unit) if self.check.n_steps else 0.0
 
     def ratio(self, numerator: Products, denominator: Products, is_valid: Mask) -> Scalars:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Unpack
+from typing import NamedTuple, Unpack, cast
 
 import torch
 from torch import Tensor
 
+from linops_core import NamedLinop
 from linops_core.siblings import check_flags, check_integer, check_real
 
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import check_like
+from .._shared._checks import Operator, check_like
 from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
 from .._shared._progress import MovingSteps, Progress
 from .._shared._reports import Measured, reason_of_both
 from .._shared._space import Space, norms_of
 from .._shared._stacked import Operators, Vectors
+from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._problem import PenalizedProblem, floors_of
 
 _NAME = "admm"
@@ -40,6 +42,7 @@ def admm(
     eps_abs: float = 0.0,
     eps_rel: float = 1e-3,
     max_cg_iters: int = 20,
+    batch_dims: BatchDims = 0,
     adjoint: Operators | None = None,
     L_adjoint: Operators | None = None,
     **watching: Unpack[Checkpointed],
@@ -81,6 +84,11 @@ def admm(
         are relative to the largest vectors of all steps so far.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
+    batch_dims : int, or dimensions
+        The dimensions that number independent problems, as for :func:`conjugate_gradients`, which
+        then solves for each x' by itself: no gradient flows from one problem to another. With 0,
+        the errors of a large problem may exceed the gradients of a small one. rho, ``eps_abs`` and
+        ``eps_rel`` are for all problems together.
     A
         Of a NamedLinop, the normal ``A.N`` is used.
     L_adjoint : function, optional
@@ -117,9 +125,30 @@ def admm(
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     rho = rho / problem.unit_of_A**2
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
-    steps = _AdmmSteps(problem, progress, options)
+    systems = _axes_of_problems(A, L, problem.target, batch_dims)
+    steps = _AdmmSteps(problem, progress, options, systems)
     values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho_of_user(rho)}
     return progress.follow(steps, (values, None))
+
+
+def _axes_of_problems(
+    A: Operators, L: Operators | None, x: Tensor, batch_dims: BatchDims
+) -> tuple[int, ...]:
+    """Return the axes of x that number problems, through which A and L go slice by slice."""
+    if batch_dims == 0:
+        return ()
+    axes: tuple[int, ...] = ()
+    of_A, of_L = (
+        cast(list[Operator], [*given] if isinstance(given, (list, tuple)) else [given])
+        for given in (A, L)
+    )
+    for one in of_A:
+        normal = one.N if isinstance(one, NamedLinop) else one
+        axes = space_of_systems(_NAME, normal, x, batch_dims).systems
+    for one in of_L:
+        if isinstance(one, NamedLinop):
+            check_batch_axes(_NAME, one.N, axes, x.ndim, "L")
+    return axes
 
 
 class _Options(NamedTuple):
@@ -137,7 +166,13 @@ class _AdmmSteps(MovingSteps):
     norm = primal_scale = dual_scale = 0.0
     iteration = 0
 
-    def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
+    def __init__(
+        self,
+        problem: PenalizedProblem,
+        progress: Progress,
+        options: _Options,
+        systems: tuple[int, ...],
+    ) -> None:
         self.problem, self.progress, self.options = problem, progress, options
         self.last_change_of_rho = 0 if options.fixed else progress.limit // 2
         pair, split, x = problem.A, problem.L, problem.first()
@@ -145,7 +180,7 @@ class _AdmmSteps(MovingSteps):
         if split.name == "L":
             check_adjoint(split, split.forward(split.input.random_like(x.detach())).clone())
         are_complex = pair.is_complex_linear and split.is_complex_linear
-        self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
+        self.vectors = Space(pair.input.totals, (), systems, are_complex)
         self.x, self.z, self.rho = x, split.forward(x), options.rho
         self.u = torch.zeros_like(self.z)
         unit, spaces = problem.unit_of_A, ((split.output, self.z), (pair.input, x))
@@ -154,7 +189,11 @@ class _AdmmSteps(MovingSteps):
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
-        return {**self.options._asdict(), **self.problem.fingerprint()}
+        return {
+            **self.options._asdict(),
+            "axes of systems": [*self.vectors.systems],
+            **self.problem.fingerprint(),
+        }
 
     def step(self) -> Measured:
         """Solve for x, apply the proximal map for z, and add the difference to u."""

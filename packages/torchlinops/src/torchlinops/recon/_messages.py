@@ -9,14 +9,19 @@ from linops_core.siblings import check_flags, check_integer, check_real
 
 
 @contextmanager
-def in_name_of(owner: str) -> Iterator[None]:
-    """Let the message of an error begin with this name, instead of that of a part."""
+def in_name_of(owner: str, advice: str | None = None) -> Iterator[None]:
+    """Let the message of an error begin with this name, instead of that of a part.
+
+    ``advice`` is what users of this function can do, in place of what users of the part can.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
         part, _, rest = str(error).partition(": ")
         if part == owner or not rest:
             raise
+        rule, semicolon, of_part = rest.partition("; ")
+        rest = rule + semicolon + (advice or of_part if semicolon else "")
         raise type(error)(f"{owner}: {rest}") from error
 
 

@@ -42,6 +42,11 @@ class Scan:
         """The axes of the grid in an image."""
         return tuple(range(-len(self.grid), 0))
 
+    def batch_dims(self, x: Tensor) -> int:
+        """Return how many first axes number images; 0 of one image, whose steps are then faster."""
+        images = x.shape[: -len(self.grid)]
+        return len(images) if images.numel() > 1 else 0
+
     def balanced(
         self, axes: tuple[int, ...], size: Callable[[Tensor], Tensor] | None = None
     ) -> tuple[Scan, float]:

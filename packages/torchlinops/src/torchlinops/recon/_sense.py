@@ -70,10 +70,9 @@ def sense(
     A, y = scan.A, scan.y
     normal = A.N + ridge * Identity(A.ishape) if ridge else A.N
     start = A.H(y)
-    images = start.shape[: -len(scan.grid)]
     x = conjugate_gradients(
         *(normal, start, None, max_num_iters, tol, 0),
-        batch_dims=len(images) if images.numel() > 1 else 0,  # of one system, steps are faster
+        batch_dims=scan.batch_dims(start),
         progress=progress,
         callback=callback,
     )

@@ -12,6 +12,11 @@ from ._arrays import AnyArray, Array, Name
 from ._messages import check_options, in_name_of
 from ._scan import norm, scan_operator
 
+_SHORT_AXES = (
+    'choose a shorter wavelet, such as "haar"; an axis of one point needs none: name it without K, '
+    "as S, or leave it out of locs and grid_size"
+)
+
 
 def l1_wavelet(
     kspace: AnyArray,
@@ -64,7 +69,7 @@ def l1_wavelet(
         "l1_wavelet", kspace, dims, maps, coil_dim, weights, locs, grid_size, memory
     )
     even, brightest = scan.balanced(scan.pixels)
-    with in_name_of("l1_wavelet"):
+    with in_name_of("l1_wavelet", _SHORT_AXES):
         W = Wavelet(wavelet, scan.grid, scan.grid_size)
     A, penalty = even.A @ W.H, soft_threshold(weight * brightest)
     c = fista(A, even.y, penalty, None, max_num_iters, tol, progress=progress, callback=callback)
@@ -125,6 +130,7 @@ def total_variation(
     rho = min(0.05, 20 * weight) * norm(A.N(seen)) / (norm(seen) or 1.0)
     x = admm(
         *(A, y, penalty, G, None, max_num_iters),
+        batch_dims=scan.batch_dims(seen),
         rho=rho or 1.0,
         eps_rel=tol,
         progress=progress,
