@@ -82,7 +82,10 @@ class Composite(NamedLinop):
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
-        if any(map(is_over_processes, operands.values())):
+        # One operand of each class is asked, as a loop makes compositions of many operands often.
+        of_each_class = {type(linop): linop for linop in operands.values()}
+        nested = [linop for linop in operands.values() if isinstance(linop, Composite)]
+        if any(map(is_over_processes, (*of_each_class.values(), *nested))):
             self._is_over_processes = True
         if dims is not None:
             COMPOSITION_DIMS.keep(self, dims)
